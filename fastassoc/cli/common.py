@@ -1,0 +1,256 @@
+"""What the commands share: which store, where output goes, how values are shown and parsed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    import fastassoc as fa
+
+__all__ = [
+    "App",
+    "Interrupted",
+    "day",
+    "number",
+    "operation_option",
+    "parse_pairs",
+    "parse_where",
+    "plain",
+    "size",
+    "store_argument",
+    "store_options",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Interrupted(Exception):
+    """Ctrl-C during work that the same command continues; the message says so."""
+
+
+@dataclass
+class App:
+    """The options that every command takes, and the two ways out.
+
+    Attributes
+    ----------
+    store : str or None
+        The folder named by ``--store`` or FASTASSOC_STORE.
+    json : bool
+        Whether stdout gets JSON.
+    timeout : float
+        Seconds to wait for another process's write.
+    """
+
+    store: str | None = None
+    json: bool = False
+    timeout: float = 10.0
+
+    def path(self) -> str:
+        """The store's folder, or a usage error that says how to name it."""
+        path = self.store or os.environ.get("FASTASSOC_STORE")
+        if not path:
+            raise click.UsageError(
+                "which store? Name its folder with --store PATH or the variable FASTASSOC_STORE."
+            )
+        return path
+
+    def open(self, *, create: bool = False, read_only: bool = False, **more: Any) -> fa.Memory:
+        """Open the store; only commands that put notes in make a new one."""
+        import fastassoc as fa
+
+        path = self.path()
+        if create and not os.path.exists(path):
+            self.say(f"making a new store in {path}")
+        return fa.open(path, create=create, read_only=read_only, timeout=self.timeout, **more)
+
+    def out(self) -> Console:
+        """Data: colours only on a terminal, none with NO_COLOR."""
+        return _console(sys.stdout)
+
+    def err(self) -> Console:
+        """Progress, warnings and hints."""
+        return _console(sys.stderr)
+
+    def say(self, message: str) -> None:
+        """One line for a person, on stderr."""
+        click.echo(plain(message), err=True)
+
+    def emit(self, document: Any) -> None:
+        """One JSON document (or one JSON line of many) on stdout."""
+        ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+        text = json.dumps(
+            document, ensure_ascii=ascii_only, allow_nan=False, default=_jsonable, sort_keys=False
+        )
+        click.echo(text)
+
+    def lines(self, documents: Iterable[Any]) -> None:
+        """JSON lines on stdout."""
+        for document in documents:
+            self.emit(document)
+
+
+def _console(stream: Any) -> Console:
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False, soft_wrap=False, emoji=False, markup=False)
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    if hasattr(value, "item"):  # a numpy scalar
+        return value.item()
+    return str(value)
+
+
+def _remember(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(ctx: click.Context, _: click.Parameter, value: Any) -> None:
+        if value is not None and value is not False:
+            setattr(ctx.ensure_object(App), name, value)
+
+    return callback
+
+
+def store_options(command: F) -> F:
+    """``--store``, ``--json`` and ``--timeout``, before the command's name or after it."""
+    for option in (
+        click.option(
+            "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", expose_value=False,
+            callback=_remember("timeout"), help="Wait so long for another process's write (10).",
+        ),
+        click.option(
+            "--json", is_flag=True, expose_value=False, callback=_remember("json"),
+            help="JSON on stdout.",
+        ),
+        click.option(
+            "-s", "--store", metavar="PATH", expose_value=False, callback=_remember("store"),
+            help="The store's folder (or set FASTASSOC_STORE).",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def store_argument(command: F) -> F:
+    """An optional PATH after the command, the same as ``--store PATH``."""
+    return click.argument(
+        "path", required=False, expose_value=False, callback=_remember("store"), metavar="[PATH]"
+    )(command)
+
+
+def operation_option(command: F) -> F:
+    """``--operation-id`` for commands that change the store."""
+    return click.option(
+        "--operation-id", metavar="ID", help="A repeat with the same id changes nothing."
+    )(command)
+
+
+def plain(text: str) -> str:
+    r"""A text safe to print: control characters but newline and tab become ``\x..``.
+
+    Examples
+    --------
+    >>> plain("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        ch if ch in "\n\t" or not (ord(ch) < 32 or 127 <= ord(ch) < 160) else f"\\x{ord(ch):02x}"
+        for ch in text
+    )
+
+
+def number(value: float) -> str:
+    """A weight or score in few characters: ``2``, ``0.5``, ``1.234``.
+
+    Examples
+    --------
+    >>> number(2.0), number(0.64488), number(1_000_000)
+    ('2', '0.645', '1000000')
+    """
+    if value == int(value):
+        return str(int(value))
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def size(count: float) -> str:
+    """Bytes for people.
+
+    Examples
+    --------
+    >>> size(512), size(1536), size(5 * 2**20)
+    ('512 B', '1.5 KiB', '5.0 MiB')
+    """
+    if count < 1024:
+        return f"{int(count)} B"
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        count /= 1024
+        if count < 1024 or unit == "TiB":
+            break
+    return f"{count:.1f} {unit}"
+
+
+def day(moment: datetime | int | None) -> str:
+    """A time in UTC to the minute; microseconds since 1970 are taken too."""
+    if moment is None:
+        return ""
+    if not isinstance(moment, datetime):
+        moment = datetime.fromtimestamp(moment / 1e6, UTC)
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _value(text: str) -> Any:
+    """A JSON value where it reads as one, else the text itself."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except ValueError:
+        return text
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def parse_pairs(pairs: Iterable[str], option: str) -> dict[str, Any]:
+    """``KEY=VALUE`` options as a dict; a value that reads as JSON is JSON."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"found {pair!r}, expected KEY=VALUE.", param_hint=option)
+        found[key] = _value(value)
+    return found
+
+
+def parse_where(pairs: Iterable[str]) -> dict[str, Any] | None:
+    """``--where`` options: ``KEY=VALUE``, or a JSON object such as ``{"n": {"in": [1, 2]}}``."""
+    where: dict[str, Any] = {}
+    for pair in pairs:
+        if pair.lstrip().startswith("{"):
+            value = _value(pair)
+            if not isinstance(value, dict):
+                raise click.BadParameter(
+                    f"found {pair!r}, which is no JSON object.", param_hint="--where"
+                )
+            where.update(value)
+        else:
+            where.update(parse_pairs([pair], "--where"))
+    return where or None

@@ -1,0 +1,356 @@
+"""The tables together, and `apply`: the one way anything changes, the same live and replayed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest, xxh3_128
+
+from fastassoc.batch import NoteBatch
+from fastassoc.concepts import Vocabulary
+from fastassoc.kernels.links import pair_keys
+from fastassoc.links import Changed, LinkMatrix, LinkView
+from fastassoc.notes import NotesView, NoteTable
+from fastassoc.reports import Report
+from fastassoc.settings import Settings
+from fastassoc.text import TextIndex, TextView
+
+__all__ = ["Operation", "State", "StateView"]
+
+Spelled = Sequence[Sequence[str]]  # pairs of a folded name and its spelling
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One resolved change: intent with everything decided that apply must not decide.
+
+    Attributes
+    ----------
+    kind : str
+        Which of State's ``_apply_*`` takes it.
+    at : int
+        Its time, microseconds UTC.
+    body : dict
+        JSON values.
+    op_id : str or None
+        The caller's name for it; a repeat is not applied.
+    batch : NoteBatch or None
+        The notes of a write, where they are at hand or lie in a bulk segment.
+    """
+
+    kind: str
+    at: int
+    body: dict[str, Any]
+    op_id: str | None = None
+    batch: NoteBatch | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class StateView:
+    """The state as one read sees it; nothing in it changes afterwards."""
+
+    position: int
+    time: int
+    settings: Settings
+    vocabulary: Vocabulary
+    notes: NotesView
+    links: LinkView
+    text: TextView | None
+
+
+class State:
+    """Vocabulary, notes, links and the text index, changed by operations alone.
+
+    Not safe for threads by itself: the owner holds a lock for `apply` and `view`.
+
+    Parameters
+    ----------
+    settings : Settings
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.vocabulary = Vocabulary(settings.names, settings.language)
+        self.notes = NoteTable()
+        self.links = LinkMatrix(settings.concept_links, settings.valence_rate)
+        self.ingests: dict[str, dict[str, Any]] = {}  # unfinished ones, by key
+        self.position = 0
+        self.time = 0
+        self._text = TextIndex(settings.language)
+        self._text_removed: list[int] = []
+        self._views: dict[bool, StateView] = {}
+
+    # -- changes --------------------------------------------------------------------------------
+
+    def apply(self, operation: Operation, position: int) -> Report:
+        """Apply the operation at `position` of the journal.
+
+        Deterministic: no clock, no random source, no order of a set, nothing from the disk.
+        """
+        self._views = {}
+        self.time = max(self.time, operation.at)
+        self.position = position
+        report: Report = getattr(self, f"_apply_{operation.kind}")(operation)
+        return report
+
+    def _apply_create(self, operation: Operation) -> Report:
+        return Report(position=self.position)
+
+    def _apply_configure(self, operation: Operation) -> Report:
+        self.settings = self.settings.with_changes(operation.body["changes"], read_only=True)
+        return Report(position=self.position)
+
+    def _apply_write(self, operation: Operation) -> Report:
+        batch = operation.batch
+        if batch is None:
+            batch = NoteBatch.from_rows(operation.body["rows"])
+        self._mark_ingest(operation.body.get("ingest"))
+        batch, old, skipped = self._settle_duplicates(batch, operation.body["on_duplicate"])
+        gone = self._forget_rows(old, operation.at)
+        ids = self._intern(batch)
+        concepts = ids[batch.concepts] if len(batch.concepts) else batch.concepts
+        rows = self.notes.append(batch, concepts, operation.at)
+        made = self.links.write(pair_keys(concepts, batch.ptr), operation.at)
+        for place, names in enumerate(self._superseding(batch)):
+            if names:
+                self.notes.supersede(int(rows[place]), names)
+        return Report(
+            written=len(batch) - len(old),
+            replaced=len(old),
+            skipped=skipped,
+            ids=self.notes.ids[len(self.notes.ids) - len(batch) :],
+            position=self.position,
+            **changes(gone, made),
+        )
+
+    def _mark_ingest(self, ledger: dict[str, Any] | None) -> None:
+        if ledger is None:
+            return
+        if ledger["final"]:
+            self.ingests.pop(ledger["key"], None)
+        else:
+            self.ingests[ledger["key"]] = ledger
+
+    def _apply_ingest(self, operation: Operation) -> Report:
+        self._mark_ingest(operation.body["ingest"])
+        return Report(position=self.position)
+
+    def _settle_duplicates(
+        self, batch: NoteBatch, rule: str
+    ) -> tuple[NoteBatch, list[int], int]:
+        """The batch without ids that exist or repeat, rows to forget first, notes left out.
+
+        ``"replace"`` keeps the last of equal ids in a batch, ``"skip"`` the first.
+        """
+        ids = batch.columns["id"].to_pylist()
+        known = self.notes.rows
+        if len(set(ids)) == len(ids) and not any(note in known for note in ids):
+            return batch, [], 0
+        if rule == "replace":
+            last = {note: place for place, note in enumerate(ids)}
+            keep = sorted(last.values())
+            old = [known[note] for note in last if note in known]
+        else:
+            first: dict[str, int] = {}
+            for place, note in enumerate(ids):
+                if note not in known:
+                    first.setdefault(note, place)
+            keep, old = sorted(first.values()), []
+        return batch.take(keep), old, len(ids) - len(keep)
+
+    def _intern(self, batch: NoteBatch) -> NDArray[np.uint32]:
+        """Concept id of each of the batch's names; those that no note uses are left out (0)."""
+        used = batch.used()
+        ids = np.zeros(len(batch.keys), np.uint32)
+        if used:
+            keys, spellings = batch.keys, batch.spellings
+            ids[used] = self.vocabulary.intern(
+                [keys[code] for code in used], [spellings[code] for code in used]
+            )
+        return ids
+
+    @staticmethod
+    def _superseding(batch: NoteBatch) -> list[list[str] | None]:
+        column = batch.columns.get("supersedes")
+        return [] if column is None else column.to_pylist()
+
+    def _apply_feedback(self, operation: Operation) -> Report:
+        body = operation.body
+        amount, outcome = body["amount"], body["outcome"]
+        rows = [self.notes.rows[note] for note in body["used"]]
+        used = {int(c) for row in rows for c in self.notes.concepts_of(row)[0]}
+        used.update(self._names(body["names"], create=amount > 0))
+        asked = self._names(body["asked"], create=amount > 0 and bool(used))
+        pairs = {(min(a, u), max(a, u)) for a in asked for u in used if a != u}
+        keys = np.array(sorted(a << 32 | b for a, b in pairs), np.uint64)
+        made = self.links.teach(
+            keys, np.full(len(keys), amount), np.full(len(keys), outcome), operation.at
+        )
+        rate = self.settings.valence_rate
+        for row in rows:
+            held = self.notes.valence.get(row, 0.0)
+            self.notes.valence[row] = min(1.0, max(-1.0, held + rate * (outcome - held)))
+        return Report(updated=len(rows), position=self.position, **changes(made))
+
+    def _names(self, names: Spelled, *, create: bool) -> list[int]:
+        """Concept ids of spelled names; unknown ones are made, or left out."""
+        if create and names:
+            found = self.vocabulary.intern([key for key, _ in names], [shown for _, shown in names])
+            return [int(concept) for concept in found]
+        known = (self.vocabulary.find_key(key) for key, _ in names)
+        return [concept for concept in known if concept is not None]
+
+    def _pair(self, body: Mapping[str, Any], *, create: bool) -> NDArray[np.uint64]:
+        ids = sorted(self._names([body["a"], body["b"]], create=create))
+        return np.array([ids[0] << 32 | ids[1]] if len(ids) == 2 else [], np.uint64)
+
+    def _apply_link(self, operation: Operation) -> Report:
+        amount = operation.body["amount"]
+        keys = self._pair(operation.body, create=amount > 0)
+        nothing = np.full(len(keys), np.nan)
+        made = self.links.teach(keys, np.full(len(keys), amount), nothing, operation.at)
+        return Report(position=self.position, **changes(made))
+
+    def _apply_unlink(self, operation: Operation) -> Report:
+        made = self.links.unlink(self._pair(operation.body, create=False), operation.at)
+        return Report(position=self.position, **changes(made))
+
+    def _apply_update(self, operation: Operation) -> Report:
+        row = self.notes.rows[operation.body["id"]]
+        self.notes.set_metadata(row, operation.body["metadata"])
+        return Report(updated=1, position=self.position)
+
+    def _apply_forget(self, operation: Operation) -> Report:
+        rows = [self.notes.rows[note] for note in operation.body["ids"]]
+        gone = self._forget_rows(rows, operation.at)
+        return Report(forgotten=len(rows), position=self.position, **changes(gone))
+
+    def _forget_rows(self, rows: Sequence[int], at: int) -> Changed:
+        if not rows:
+            return Changed(0, 0, 0)
+        parts = [self.notes.concepts_of(row)[0] for row in rows]
+        ptr = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+        gone = self.links.unwrite(pair_keys(np.concatenate(parts), ptr), at)
+        self.notes.remove(rows)
+        self._text_removed.extend(rows)
+        return gone
+
+    def _apply_purge(self, operation: Operation) -> Report:
+        """Drop names that no live note and no link holds."""
+        self.vocabulary.drop(np.flatnonzero(~self.held_concepts()).tolist())
+        return Report(position=self.position)
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def held_concepts(self) -> NDArray[np.bool_]:
+        """Which concept ids a live note or a link holds, bool [ids]."""
+        held = np.zeros(self.vocabulary.n_ids, np.bool_)
+        df = self.notes.df.array
+        held[: len(df)] = df > 0
+        table = self.links.to_arrow()
+        held[table.column("a").to_numpy()] = True
+        held[table.column("b").to_numpy()] = True
+        return held
+
+    def view(self, *, text: bool = False) -> StateView:
+        """The state as it is now; `text` brings the text index up to it as well."""
+        view = self._views.get(True) or self._views.get(text)
+        if view is None:
+            view = self._views[text] = StateView(
+                position=self.position,
+                time=self.time,
+                settings=self.settings,
+                vocabulary=self.vocabulary,
+                notes=self.notes.view(),
+                links=self.links.view(),
+                text=self._text_view() if text else None,
+            )
+        return view
+
+    def _text_view(self) -> TextView:
+        first, stop = self._text.n_rows, len(self.notes.ids)
+        for start in range(first, stop, 1 << 16):
+            rows = self.notes.texts.to_arrow(start, min(stop, start + (1 << 16)))
+            self._text.append(rows.to_pylist())
+        if self._text_removed:
+            self._text.remove(self._text_removed)
+            self._text_removed = []
+        return self._text.view()
+
+    def digest(self) -> str:
+        """A hash of everything that the operations so far have made, equal in every process."""
+        notes, hashed = self.notes, xxh3_128()
+        live = np.flatnonzero(notes.alive.array).tolist()
+        summary = [self.position, self.time, notes.next_seq, self.settings.to_dict(), self.ingests]
+        hashed.update(json.dumps(summary, sort_keys=True).encode())
+        for part in (notes.to_arrow(), notes.state_to_arrow(), self.vocabulary.to_arrow()):
+            hashed.update(np.array(table_hashes(part), np.uint64).tobytes())
+        hashed.update(np.array(table_hashes(self.links.to_arrow()), np.uint64).tobytes())
+        hashed.update(len(live).to_bytes(8, "little"))
+        return hashed.hexdigest()
+
+    # -- disk -----------------------------------------------------------------------------------
+
+    def capture(self, after_seq: int, dead: Sequence[int]) -> dict[str, pa.Table]:
+        """Tables for a snapshot: notes written after `after_seq`, all else whole.
+
+        `dead` are the sequences of forgotten notes that lie in older segments.
+        """
+        return {
+            "notes": self.notes.to_arrow(after_seq),
+            "notestate": self.notes.state_to_arrow(),
+            "dead": pa.table({"seq": pa.array(dead, pa.int64())}),
+            "vocabulary": self.vocabulary.to_arrow(),
+            "links-concept": self.links.to_arrow(),
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """What a manifest keeps beside the tables."""
+        return {
+            "next_seq": self.notes.next_seq,
+            "concept_ids": self.vocabulary.n_ids,
+            "time": self.time,
+            "settings": self.settings.to_dict(),
+            "ingests": self.ingests,
+        }
+
+    @classmethod
+    def restore(
+        cls, tables: Mapping[str, pa.Table], summary: Mapping[str, Any], position: int
+    ) -> State:
+        """The state that `capture` and `summary` described, dead notes taken out already."""
+        state = cls(Settings.from_dict(summary["settings"]))
+        settings = state.settings
+        state.vocabulary = Vocabulary.from_arrow(
+            tables["vocabulary"], settings.names, settings.language, summary["concept_ids"]
+        )
+        state.links = LinkMatrix.from_arrow(
+            tables["links-concept"], settings.concept_links, settings.valence_rate
+        )
+        state.notes.restore(tables["notes"], tables["notestate"], summary["next_seq"])
+        state.ingests = dict(summary["ingests"])
+        state.position, state.time = position, summary["time"]
+        return state
+
+
+def changes(*made: Changed) -> dict[str, int]:
+    """The link counts of a report."""
+    return {
+        "links_created": sum(one.created for one in made),
+        "links_changed": sum(one.changed for one in made),
+        "links_removed": sum(one.removed for one in made),
+    }
+
+
+def table_hashes(table: pa.Table) -> list[int]:
+    """A hash of each column's values, whatever their chunks and offsets."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return [xxh3_64_intdigest(sink.getvalue())]
