@@ -84,7 +84,7 @@ def _merge_tail(
     """Merge two sorted tails into a new one."""
     n = keys.size
     m = new_keys.size
-    with_values = new_values.size > 0
+    with_values = values.size + new_values.size > 0
     out = np.empty(n + m, np.uint64)
     out_values = np.empty(n + m if with_values else 0, np.float32)
     i = 0

@@ -1,0 +1,767 @@
+"""Kernels that score rows over inverted lists and pick the best.
+
+Scratch is dense float64, all zeros before and after a call of `count_read`. A row's sum is always
+taken in the order of the given ids, so a score does not depend on how the lists are stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastassoc.kernels import inline, jit
+
+__all__ = [
+    "AUTO",
+    "DENSE",
+    "FORWARD",
+    "PRUNED",
+    "SPARSE",
+    "accumulate",
+    "bm25",
+    "bm25_weights",
+    "count_read",
+    "top_k",
+]
+
+# Ways to take a count read. All give the same rows and scores.
+AUTO = 0
+SPARSE = 1  # walk the lists, keep the rows touched
+DENSE = 2  # walk the lists, scan all rows by blocks
+FORWARD = 4  # sum every row's own terms, in one sweep; for shares whose sums are exact
+PRUNED = 3  # score rows by their own terms, strongest expanded terms first, until none can matter
+
+Whole = Any  # int or a NumPy integer: mypy tells them apart, compiled code does not
+
+BLOCK = 256
+FEW = 4096  # lists this short in all are walked at once
+LAST = 0xFFFFFFFF
+
+
+# --- one list -------------------------------------------------------------------------------------
+
+
+@inline
+def _tail_from(tail: NDArray[np.uint64], key: np.uint64, low: int) -> int:
+    """First position at or after `low` with ``tail[position] >= key``, by galloping."""
+    n = tail.size
+    step = 1
+    high = low
+    while high < n and tail[high] < key:
+        low = high + 1
+        high += step
+        step *= 2
+    high = min(high, n)
+    while low < high:
+        middle = (low + high) >> 1
+        if tail[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inline
+def _tail_start(tail: NDArray[np.uint64], term: Whole, previous: Whole, at: int) -> int:
+    """Where the tail's list of `term` begins; goes on from `at` while the terms ascend."""
+    return _tail_from(tail, np.uint64(term) << np.uint64(32), at if term >= previous else 0)
+
+
+# --- the best so far: a heap whose root is the least (score, key) ---------------------------------
+
+
+@inline
+def _less(a: float, a_key: np.uint64, b: float, b_key: np.uint64) -> bool:
+    return bool(a < b or (a == b and a_key < b_key))
+
+
+@inline
+def _sink(scores: NDArray[np.float64], keys: NDArray[np.uint64], at: int, size: int) -> None:
+    score = scores[at]
+    key = keys[at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and _less(
+            scores[child + 1], keys[child + 1], scores[child], keys[child]
+        ):
+            child += 1
+        if not _less(scores[child], keys[child], score, key):
+            break
+        scores[at] = scores[child]
+        keys[at] = keys[child]
+        at = child
+    scores[at] = score
+    keys[at] = key
+
+
+@inline
+def _rise(scores: NDArray[np.float64], keys: NDArray[np.uint64], at: int) -> None:
+    score = scores[at]
+    key = keys[at]
+    while at > 0:
+        parent = (at - 1) >> 1
+        if not _less(score, key, scores[parent], keys[parent]):
+            break
+        scores[at] = scores[parent]
+        keys[at] = keys[parent]
+        at = parent
+    scores[at] = score
+    keys[at] = key
+
+
+@inline
+def _offer(
+    scores: NDArray[np.float64], keys: NDArray[np.uint64], size: int, score: float, key: np.uint64
+) -> int:
+    """Take (score, key) into the heap if it is among the best `scores.size`; its new size."""
+    if size < scores.size:
+        scores[size] = score
+        keys[size] = key
+        _rise(scores, keys, size)
+        return size + 1
+    if _less(scores[0], keys[0], score, key):
+        scores[0] = score
+        keys[0] = key
+        _sink(scores, keys, 0, size)
+    return size
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+def _accumulate(
+    indptr: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    tail: NDArray[np.uint64],
+    ids: NDArray[np.uint32],
+    weights: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Add ``weights[i]`` to ``out[row]`` for every row of ``ids[i]``, in the order of `ids`."""
+    n_base = indptr.size - 1
+    n_tail = tail.size
+    at = 0
+    previous: Whole = 0
+    for i in range(ids.size):
+        term = np.int64(ids[i])
+        weight = weights[i]
+        if term < n_base:
+            for j in range(indptr[term], indptr[term + 1]):
+                out[rows[j]] += weight
+        if n_tail > 0:
+            at = _tail_start(tail, term, previous, at)
+            previous = term
+            while at < n_tail and np.int64(tail[at] >> np.uint64(32)) == term:
+                out[np.int64(tail[at] & np.uint64(LAST))] += weight
+                at += 1
+
+
+def _bm25(
+    indptr: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    values: NDArray[np.float32],
+    tail: NDArray[np.uint64],
+    tail_values: NDArray[np.float32],
+    ids: NDArray[np.uint32],
+    idf: NDArray[np.float64],
+    lengths: NDArray[np.int32],
+    average: float,
+    k1: float,
+    b: float,
+    out: NDArray[np.float64],
+) -> None:
+    """Add each term's BM25 weight to ``out[row]``, in the order of `ids`.
+
+    The weight is ``idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average))``.
+    """
+    n_base = indptr.size - 1
+    n_tail = tail.size
+    at = 0
+    previous: Whole = 0
+    for i in range(ids.size):
+        term = np.int64(ids[i])
+        top = idf[i] * (k1 + 1.0)
+        if term < n_base:
+            for j in range(indptr[term], indptr[term + 1]):
+                row = rows[j]
+                tf = np.float64(values[j])
+                out[row] += top * tf / (tf + k1 * (1.0 - b + b * lengths[row] / average))
+        if n_tail > 0:
+            at = _tail_start(tail, term, previous, at)
+            previous = term
+            while at < n_tail and np.int64(tail[at] >> np.uint64(32)) == term:
+                row_ = np.int64(tail[at] & np.uint64(LAST))
+                tf = np.float64(tail_values[at])
+                out[row_] += top * tf / (tf + k1 * (1.0 - b + b * lengths[row_] / average))
+                at += 1
+
+
+def _bm25_weights(
+    flat: NDArray[np.uint32],
+    ptr: NDArray[np.int64],
+    values: NDArray[np.float32],
+    at_rows: NDArray[np.int64],
+    ids: NDArray[np.uint32],
+    idf: NDArray[np.float64],
+    lengths: NDArray[np.int32],
+    average: float,
+    k1: float,
+    b: float,
+    out: NDArray[np.float64],
+) -> None:
+    """BM25 weight of ``ids[j]`` in ``at_rows[i]`` into ``out[i, j]``, from the forward lists."""
+    for i in range(at_rows.size):
+        row = at_rows[i]
+        for p in range(ptr[row], ptr[row + 1]):
+            for j in range(ids.size):
+                if flat[p] == ids[j]:
+                    tf = np.float64(values[p])
+                    norm = tf + k1 * (1.0 - b + b * lengths[row] / average)
+                    out[i, j] = idf[j] * (k1 + 1.0) * tf / norm
+
+
+# --- the first k by score, then row ---------------------------------------------------------------
+
+
+def _top_k(
+    out: NDArray[np.float64], allowed: NDArray[np.uint8], k: int
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Allowed rows with a score above 0, by score descending, then row ascending, at most `k`.
+
+    Parameters
+    ----------
+    out : float64[n_rows or more]
+    allowed : uint8[n_rows]
+    k : int
+
+    Returns
+    -------
+    rows : int32[m]
+    scores : float64[m]
+    """
+    n = allowed.size
+    scores = np.empty(min(k, n), np.float64)
+    keys = np.empty(min(k, n), np.uint64)
+    size = 0
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        best = 0.0
+        for row in range(start, stop):
+            best = max(best, out[row])
+        if best <= 0.0 or (size == scores.size and best <= scores[0]):
+            continue
+        for row in range(start, stop):
+            # a later row with an equal score never displaces an earlier one
+            score = out[row]
+            if score > 0.0 and (size < scores.size or score > scores[0]) and allowed[row] != 0:
+                size = _offer(scores, keys, size, score, ~np.uint64(row))
+    found = np.empty(size, np.int32)
+    found_scores = np.empty(size, np.float64)
+    for i in range(size - 1, -1, -1):  # the root is the last of the answer
+        found[i] = np.int64(~keys[0])
+        found_scores[i] = scores[0]
+        scores[0] = scores[i]
+        keys[0] = keys[i]
+        _sink(scores, keys, 0, i)
+    return found, found_scores
+
+
+# --- the count read -------------------------------------------------------------------------------
+
+
+@inline
+def _select(
+    rows: NDArray[np.int32],
+    scores: NDArray[np.float64],
+    n: int,
+    prefix: NDArray[np.uint64],
+    k: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Of the first `n` candidates, those whose (score, prefix) is at least the k-th best."""
+    heap = np.empty(min(k, n), np.float64)
+    heap_keys = np.empty(min(k, n), np.uint64)
+    size = 0
+    for i in range(n):
+        if size < heap.size or scores[i] >= heap[0]:
+            size = _offer(heap, heap_keys, size, scores[i], prefix[rows[i]])
+    m = 0
+    found = np.empty(n, np.int32)
+    if size > 0:
+        for i in range(n):
+            if scores[i] > heap[0] or (scores[i] == heap[0] and prefix[rows[i]] >= heap_keys[0]):
+                found[m] = i
+                m += 1
+    out_rows = np.empty(m, np.int32)
+    out_scores = np.empty(m, np.float64)
+    for j in range(m):
+        out_rows[j] = rows[found[j]]
+        out_scores[j] = scores[found[j]]
+    return out_rows, out_scores
+
+
+@inline
+def _touch(
+    indptr: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    tail: NDArray[np.uint64],
+    ids: NDArray[np.uint32],
+    weights: NDArray[np.float64],
+    out: NDArray[np.float64],
+    touched: NDArray[np.int32],
+    n: int,
+) -> int:
+    """`_accumulate` for weights above 0, noting rows that were 0 after the first `n` touched."""
+    n_base = indptr.size - 1
+    n_tail = tail.size
+    at = 0
+    previous: Whole = 0
+    for i in range(ids.size):
+        term = np.int64(ids[i])
+        weight = weights[i]
+        if not weight > 0.0:
+            continue
+        if term < n_base:
+            for j in range(indptr[term], indptr[term + 1]):
+                row = rows[j]
+                # no branch: the place is written always and kept only for a new row
+                touched[n] = row
+                n += 1 if out[row] == 0.0 else 0
+                out[row] += weight
+        if n_tail > 0:
+            at = _tail_start(tail, term, previous, at)
+            previous = term
+            while at < n_tail and np.int64(tail[at] >> np.uint64(32)) == term:
+                row_ = np.int64(tail[at] & np.uint64(LAST))
+                touched[n] = row_
+                n += 1 if out[row_] == 0.0 else 0
+                out[row_] += weight
+                at += 1
+    return n
+
+
+@inline
+def _size(indptr: NDArray[np.int64], tail: NDArray[np.uint64], ids: NDArray[np.uint32]) -> Whole:
+    """Postings of all `ids`, where the whole tail counts once."""
+    n_base = indptr.size - 1
+    total = np.int64(tail.size)
+    for i in range(ids.size):
+        term = np.int64(ids[i])
+        if term < n_base:
+            total += indptr[term + 1] - indptr[term]
+    return total
+
+
+@inline
+def _allowed_of(
+    touched: NDArray[np.int32],
+    n: int,
+    allowed: NDArray[np.uint8],
+    out: NDArray[np.float64],
+    rows: NDArray[np.int32],
+    scores: NDArray[np.float64],
+) -> int:
+    """Copy the allowed ones of the touched rows, with their scores."""
+    m = 0
+    for i in range(n):
+        row = touched[i]
+        rows[m] = row
+        scores[m] = out[row]
+        m += 1 if allowed[row] != 0 else 0
+    return m
+
+
+@inline
+def _dense(
+    allowed: NDArray[np.uint8],
+    prefix: NDArray[np.uint64],
+    k: int,
+    n_rows: int,
+    out: NDArray[np.float64],
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Select over all rows by block maxima, and set `out` to zeros."""
+    n_blocks = (n_rows + BLOCK - 1) // BLOCK
+    best = np.empty(n_blocks, np.float64)
+    heap = np.empty(min(k, n_rows), np.float64)
+    keys = np.empty(min(k, n_rows), np.uint64)
+    size = 0
+    for block in range(n_blocks):
+        start = block * BLOCK
+        stop = min(start + BLOCK, n_rows)
+        most = 0.0
+        for row in range(start, stop):
+            most = max(most, out[row])
+        best[block] = most
+        if most <= 0.0 or (size == heap.size and most < heap[0]):
+            continue
+        for row in range(start, stop):
+            score = out[row]
+            if score > 0.0 and (size < heap.size or score >= heap[0]) and allowed[row] != 0:
+                size = _offer(heap, keys, size, score, prefix[row])
+    m = 0
+    rows = np.empty(max(64, 2 * heap.size), np.int32)
+    scores = np.empty(rows.size, np.float64)
+    for block in range(n_blocks):
+        start = block * BLOCK
+        stop = min(start + BLOCK, n_rows)
+        if size > 0 and best[block] >= heap[0]:
+            for row in range(start, stop):
+                score = out[row]
+                if (
+                    score >= heap[0]
+                    and allowed[row] != 0
+                    and (score > heap[0] or prefix[row] >= keys[0])
+                ):
+                    if m == rows.size:
+                        rows = np.concatenate((rows, np.empty(m, np.int32)))
+                        scores = np.concatenate((scores, np.empty(m, np.float64)))
+                    rows[m] = row
+                    scores[m] = score
+                    m += 1
+        out[start:stop] = 0.0
+    return rows[:m].copy(), scores[:m].copy()
+
+
+@inline
+def _own_score(
+    row: Whole,
+    start: float,
+    flat: NDArray[np.uint32],
+    ptr: NDArray[np.int64],
+    share: NDArray[np.float64],
+    mine: NDArray[np.uint32],
+) -> float:
+    """`start` plus the shares of the row's terms, in ascending order of the ids."""
+    n = 0
+    for p in range(ptr[row], ptr[row + 1]):
+        term = flat[p]
+        if share[term] > 0.0:
+            at = n
+            while at > 0 and mine[at - 1] > term:
+                mine[at] = mine[at - 1]
+                at -= 1
+            mine[at] = term
+            n += 1
+    score = start
+    for i in range(n):
+        score += share[mine[i]]
+    return score
+
+
+@inline
+def _pruned(
+    indptr: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    tail: NDArray[np.uint64],
+    flat: NDArray[np.uint32],
+    ptr: NDArray[np.int64],
+    width: int,
+    wide: NDArray[np.int32],
+    expanded: NDArray[np.uint32],
+    strengths: NDArray[np.float64],
+    allowed: NDArray[np.uint8],
+    prefix: NDArray[np.uint64],
+    k: int,
+    budget: int,
+    touched: NDArray[np.int32],
+    n_touched: int,
+    out: NDArray[np.float64],
+    share: NDArray[np.float64],
+) -> tuple[bool, NDArray[np.int32], NDArray[np.float64]]:
+    """Score rows by their own terms, strongest expanded terms first.
+
+    `out` and `touched` hold the rows of the asked terms. A row of at most `width` terms whose
+    strongest expanded term has strength s scores at most width * s, so the rows of weaker terms
+    are left out once the k-th best score is above that. `out` is zeros again in the end, unless
+    the work went beyond `budget` postings: then the first value returned is False.
+    """
+    n_base = indptr.size - 1
+    n_rows = ptr.size - 1
+    longest = 0
+    for i in range(wide.size):
+        longest = max(longest, ptr[wide[i] + 1] - ptr[wide[i]])
+    mine = np.empty(max(longest, width) + 1, np.uint32)
+    capacity = n_touched + wide.size + 1024
+    found = np.empty(capacity, np.int32)
+    scores = np.empty(capacity, np.float64)
+    heap = np.empty(min(k, n_rows), np.float64)
+    keys = np.empty(min(k, n_rows), np.uint64)
+    size = 0
+    m = 0
+    most = 0.0
+    for i in range(expanded.size):
+        if strengths[i] > 0.0 and expanded[i] < share.size:  # terms beyond are on no row
+            share[expanded[i]] = strengths[i]
+            most = max(most, strengths[i])
+    for i in range(n_touched):
+        row = np.int64(touched[i])
+        if allowed[row] != 0:
+            found[m] = row
+            scores[m] = _own_score(row, out[row], flat, ptr, share, mine)
+            if size < heap.size or scores[m] >= heap[0]:
+                size = _offer(heap, keys, size, scores[m], prefix[row])
+            m += 1
+    for i in range(wide.size):
+        row = np.int64(wide[i])
+        if allowed[row] != 0 and out[row] == 0.0:
+            score = _own_score(row, 0.0, flat, ptr, share, mine)
+            if score > 0.0:
+                out[row] = 1.0  # seen
+                found[m] = row
+                scores[m] = score
+                if size < heap.size or score >= heap[0]:
+                    size = _offer(heap, keys, size, score, prefix[row])
+                m += 1
+    high = np.inf  # terms at or above are done
+    kept = True
+    rounds = 0
+    worked = 0
+    while most > 0.0:
+        full = size == heap.size
+        if full and most * width * (1.0 + 1e-9) < heap[0]:
+            break
+        low = most * 0.5
+        if full:
+            low = max(low, heap[0] / width * (1.0 - 1e-9))
+        rounds += 1
+        if rounds > 12:
+            low = 0.0
+        planned = 0
+        for i in range(expanded.size):
+            if low <= strengths[i] < high and expanded[i] < n_base:
+                planned += indptr[expanded[i] + 1] - indptr[expanded[i]]
+        worked += planned
+        if worked > budget:
+            kept = False
+            break
+        most = 0.0
+        at = 0
+        previous: Whole = 0
+        for i in range(expanded.size):
+            strength = strengths[i]
+            if strength < low:
+                most = max(most, strength)
+                continue
+            if strength >= high or not strength > 0.0:
+                continue
+            term = np.int64(expanded[i])
+            begin = np.int64(0)
+            count = np.int64(0)
+            if term < n_base:
+                begin = indptr[term]
+                count = indptr[term + 1] - begin
+            from_tail = 0
+            if tail.size > 0:
+                at = _tail_start(tail, term, previous, at)
+                previous = term
+                until = _tail_from(tail, np.uint64(term + 1) << np.uint64(32), at)
+                from_tail = until - at
+            if m + count + from_tail > found.size:
+                grown = 2 * found.size + count + from_tail
+                found = np.concatenate((found[:m], np.empty(grown - m, np.int32)))
+                scores = np.concatenate((scores[:m], np.empty(grown - m, np.float64)))
+            for j in range(count + from_tail):
+                if j < count:
+                    row = np.int64(rows[begin + j])
+                else:
+                    row = np.int64(tail[at + j - count] & np.uint64(LAST))
+                if out[row] != 0.0 or allowed[row] == 0:
+                    continue
+                out[row] = 1.0
+                score = _own_score(row, 0.0, flat, ptr, share, mine)
+                found[m] = row
+                scores[m] = score
+                if size < heap.size or score >= heap[0]:
+                    size = _offer(heap, keys, size, score, prefix[row])
+                m += 1
+        high = low
+    for i in range(expanded.size):
+        if expanded[i] < share.size:
+            share[expanded[i]] = 0.0
+    for i in range(n_touched):
+        out[touched[i]] = 0.0
+    for i in range(m):
+        out[found[i]] = 0.0
+    if not kept:
+        return False, found[:0].copy(), scores[:0].copy()
+    top, top_scores = _select(found, scores, m, prefix, k)
+    return True, top, top_scores
+
+
+@inline
+def _exact(strengths: NDArray[np.float64]) -> bool:
+    """Whether sums of the strengths are the same in any order: small multiples of 2**-20."""
+    exact = True
+    for i in range(strengths.size):
+        scaled = strengths[i] * 1048576.0
+        exact &= scaled == np.floor(scaled) and strengths[i] < 1048576.0
+    return exact
+
+
+@inline
+def _sweep(
+    flat: NDArray[np.uint32],
+    ptr: NDArray[np.int64],
+    allowed: NDArray[np.uint8],
+    prefix: NDArray[np.uint64],
+    k: int,
+    share: NDArray[np.float64],
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Sum the shares of every row's terms in row order, and select."""
+    n_rows = ptr.size - 1
+    heap = np.empty(min(k, n_rows), np.float64)
+    keys = np.empty(min(k, n_rows), np.uint64)
+    rows = np.empty(1024, np.int32)
+    scores = np.empty(1024, np.float64)
+    size = 0
+    m = 0
+    for row in range(n_rows):
+        score = 0.0
+        for p in range(ptr[row], ptr[row + 1]):
+            score += share[flat[p]]
+        if score > 0.0 and (size < heap.size or score >= heap[0]) and allowed[row] != 0:
+            if m == rows.size:
+                kept = 0  # rows that the rising k-th best has left behind make room
+                for i in range(m):
+                    if scores[i] >= heap[0] or size < heap.size:
+                        rows[kept] = rows[i]
+                        scores[kept] = scores[i]
+                        kept += 1
+                m = kept
+                if 2 * m > rows.size:
+                    more = rows.size
+                    rows = np.concatenate((rows, np.empty(more, np.int32)))
+                    scores = np.concatenate((scores, np.empty(more, np.float64)))
+            rows[m] = row
+            scores[m] = score
+            m += 1
+            size = _offer(heap, keys, size, score, prefix[row])
+    return _select(rows, scores, m, prefix, k)
+
+
+def _count_read(
+    indptr: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    tail: NDArray[np.uint64],
+    flat: NDArray[np.uint32],
+    ptr: NDArray[np.int64],
+    width: int,
+    wide: NDArray[np.int32],
+    asked: NDArray[np.uint32],
+    expanded: NDArray[np.uint32],
+    strengths: NDArray[np.float64],
+    allowed: NDArray[np.uint8],
+    prefix: NDArray[np.uint64],
+    k: int,
+    way: int,
+    n_rows: int,
+    out: NDArray[np.float64],
+    share: NDArray[np.float64],
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32], NDArray[np.float64]]:
+    """Rows that can be among the first `k` by score, then text; see `PostingsView.count_read`.
+
+    Parameters
+    ----------
+    indptr, rows, tail, flat, ptr, width, wide
+        The arrays of a `PostingsView`.
+    asked : uint32[q]
+    expanded : uint32[e]
+        Ascending, none of them asked.
+    strengths : float64[e]
+    allowed : uint8[n_rows]
+    prefix : uint64[n_rows]
+    k : int
+    way : int
+        AUTO, or one of the ways.
+    n_rows : int
+    out : float64[n_rows or more]
+        Zeros, before and after.
+    share : float64[n_terms or more]
+        Zeros, before and after.
+
+    Returns
+    -------
+    rows : int32[m]
+    scores : float64[m]
+    direct_rows : int32[d]
+    direct_scores : float64[d]
+    """
+    if n_rows == 0:
+        no_rows = np.empty(0, np.int32)
+        no_scores = np.empty(0, np.float64)
+        return no_rows, no_scores, no_rows, no_scores
+    tens = np.full(asked.size, 10.0)
+    n_asked = _size(indptr, tail, asked)
+    touched = np.empty(min(n_asked, n_rows) + 1, np.int32)
+    n = _touch(indptr, rows, tail, asked, tens, out, touched, 0)
+    some = np.empty(n, np.int32)
+    some_scores = np.empty(n, np.float64)
+    m = _allowed_of(touched, n, allowed, out, some, some_scores)
+    direct, direct_scores = _select(some, some_scores, m, prefix, k)
+
+    total = _size(indptr, tail, expanded)
+    plain = total
+    if n_asked + total > n_rows // 32:
+        plain += n_rows // 2
+    forced = way != AUTO
+    if not forced:
+        way = SPARSE
+        if total > FEW:
+            # measured: a row scored by its own terms costs as much as some 12 postings
+            way = PRUNED if (n + wide.size) * 12 < plain else DENSE
+        budget = plain // 16
+    else:
+        budget = total
+    if way == PRUNED:
+        done, found, scores = _pruned(
+            indptr, rows, tail, flat, ptr, width, wide, expanded, strengths, allowed, prefix,
+            k, budget, touched, n, out, share,
+        )  # fmt: skip
+        if done:
+            return found, scores, direct, direct_scores
+        n = _touch(indptr, rows, tail, asked, tens, out, touched, 0)
+        way = DENSE
+    if (way == FORWARD or (way == DENSE and not forced and total * 3 > flat.size)) and _exact(
+        strengths
+    ):
+        for i in range(n):
+            out[touched[i]] = 0.0
+        for i in range(asked.size):
+            if asked[i] < share.size:
+                share[asked[i]] = 10.0
+        for i in range(expanded.size):
+            if expanded[i] < share.size:
+                share[expanded[i]] = max(0.0, strengths[i])
+        found, scores = _sweep(flat, ptr, allowed, prefix, k, share)
+        for i in range(asked.size):
+            if asked[i] < share.size:
+                share[asked[i]] = 0.0
+        for i in range(expanded.size):
+            if expanded[i] < share.size:
+                share[expanded[i]] = 0.0
+        return found, scores, direct, direct_scores
+    if way == DENSE and (forced or n_asked + total > n_rows // 32):
+        _add(indptr, rows, tail, expanded, np.maximum(strengths, 0.0), out)
+        found, scores = _dense(allowed, prefix, k, n_rows, out)
+        return found, scores, direct, direct_scores
+    everything = np.empty(min(n_asked + total, n_rows) + 1, np.int32)
+    everything[:n] = touched[:n]
+    n = _touch(indptr, rows, tail, expanded, strengths, out, everything, n)
+    some = np.empty(n, np.int32)
+    some_scores = np.empty(n, np.float64)
+    m = _allowed_of(everything, n, allowed, out, some, some_scores)
+    for i in range(n):
+        out[everything[i]] = 0.0
+    found, scores = _select(some, some_scores, m, prefix, k)
+    return found, scores, direct, direct_scores
+
+
+_add = inline(_accumulate)
+accumulate = jit(_accumulate)
+bm25 = jit(_bm25)
+bm25_weights = jit(_bm25_weights)
+top_k = jit(_top_k)
+count_read = jit(_count_read)

@@ -1,0 +1,311 @@
+"""The text index: which stems each text holds, and BM25 over them.
+
+An index, never truth: it is derived from the texts and can be built anew at any time. Its answers
+depend on the live texts alone, not on the order in which they were appended or removed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastassoc.errors import InvalidInput
+from fastassoc.kernels import postings as kernels
+from fastassoc.kernels import reading
+from fastassoc.postings import Grow, Postings, PostingsView, zeros
+from fastassoc.words import STOP_WORDS, Stemmer, tokens
+
+__all__ = ["TextIndex", "TextView"]
+
+STOPPED = -1
+CHUNK = 4096  # texts tokenised at once; bounds the memory of an append
+CACHED = 1 << 20  # tokens remembered with their term
+
+
+class _Terms(dict[str, int]):
+    """Token to term id, STOPPED for a stop word; numbers a new stem at its first token."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self.stemmer = Stemmer(language)
+        self.stops: frozenset[str] = (
+            STOP_WORDS if self.stemmer.language.lower() == "english" else frozenset()
+        )
+        self.of_stem: dict[str, int] = {}
+        self.stems: list[str] = []
+
+    def __missing__(self, token: str) -> int:
+        if token in self.stops:
+            term = STOPPED
+        else:
+            stem = self.stemmer.stem(token)
+            known = self.of_stem.get(stem)
+            if known is None:
+                term = len(self.stems)
+                self.stems.append(stem)
+                self.of_stem[stem] = term
+            else:
+                term = known
+        if len(self) >= CACHED:
+            self.clear()
+        self[token] = term
+        return term
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextView:
+    """The index at one moment; never changes, safe in many threads.
+
+    Attributes
+    ----------
+    n_rows, n_live : int
+        Texts appended, and those not removed.
+    total_length : int
+        Tokens of the live texts, without stop words.
+    postings : PostingsView
+        Rows of each term, with its frequency in the row.
+    lengths : int32[n_rows]
+        Tokens of each text, without stop words.
+    """
+
+    n_rows: int
+    n_live: int
+    total_length: int
+    postings: PostingsView
+    lengths: NDArray[np.int32]
+    _removed: NDArray[np.int64]
+    _terms: _Terms
+
+    @property
+    def n_terms(self) -> int:
+        """Terms numbered so far; those of removed texts keep their number."""
+        return self.postings.n_terms
+
+    @property
+    def average(self) -> float:
+        """Mean length of the live texts, 0.0 where there are none."""
+        return self.total_length / self.n_live if self.n_live else 0.0
+
+    def stem(self, term: int) -> str:
+        """The stem with number `term`."""
+        return self._terms.stems[term]
+
+    def query(self, text: str) -> list[tuple[str, int]]:
+        """Distinct stems of a question in their order, each with its term, -1 on no live text."""
+        terms = self._terms
+        found: dict[str, int] = {}
+        for token in tokens(text):
+            if token in terms.stops:
+                continue
+            stem = terms.stemmer.stem(token)
+            if stem not in found:
+                term = terms.of_stem.get(stem, -1)
+                found[stem] = term if self.df(term) else -1
+        return list(found.items())
+
+    def df(self, term: int) -> int:
+        """Live texts that hold `term`."""
+        if not 0 <= term < self.n_terms:
+            return 0
+        removed = int(self._removed[term]) if term < self._removed.size else 0
+        return self.postings.count(term) - removed
+
+    def idf(self, term: int) -> float:
+        """``ln(1 + (N - df + 0.5) / (df + 0.5))`` with N and df over the live texts."""
+        df = self.df(term)
+        return math.log(1.0 + (self.n_live - df + 0.5) / (df + 0.5))
+
+    def _known(
+        self, terms: Iterable[int]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float64], list[int]]:
+        """Terms on live texts in the order of their stems, idf, and places in what was given.
+
+        The order of the stems, not of the numbers: numbers come from history, and a sum of floats
+        must not.
+        """
+        given = [(self.stem(t), t, i) for i, t in enumerate(map(int, terms)) if self.df(t)]
+        given.sort()
+        ids = np.array([t for _, t, _ in given], np.uint32)
+        idf = np.array([self.idf(t) for _, t, _ in given], np.float64)
+        return ids, idf, [i for _, _, i in given]
+
+    def scores(self, terms: Iterable[int], k1: float, b: float, out: NDArray[np.float64]) -> None:
+        """Add the BM25 score of each text to `out`.
+
+        A term adds ``idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average))``. Removed
+        texts get a score too: the caller leaves them out.
+
+        Parameters
+        ----------
+        terms : iterable of int
+            Distinct terms; -1 adds nothing.
+        k1, b : float
+        out : float64[n_rows or more]
+        """
+        ids, idf, _ = self._known(terms)
+        lists = self.postings
+        reading.bm25(
+            lists.indptr, lists.base_rows, lists.base_values, lists.tail, lists.tail_values,
+            ids, idf, self.lengths, self.average, float(k1), float(b), out,
+        )  # fmt: skip
+
+    def weights(
+        self, rows: NDArray[np.int64], terms: Sequence[int], k1: float, b: float
+    ) -> NDArray[np.float64]:
+        """BM25 weight of each term in each of some rows, float64[len(rows), len(terms)]."""
+        ids, idf, places = self._known(terms)
+        lists = self.postings
+        out = np.zeros((rows.size, ids.size), np.float64)
+        reading.bm25_weights(
+            lists.flat, lists.ptr, lists.flat_values, rows.astype(np.int64), ids, idf,
+            self.lengths, self.average, float(k1), float(b), out,
+        )  # fmt: skip
+        full = np.zeros((rows.size, len(terms)), np.float64)
+        full[:, places] = out
+        return full
+
+    def best(
+        self, terms: Iterable[int], k1: float, b: float, allowed: NDArray[np.uint8], k: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """The best allowed texts by BM25.
+
+        Parameters
+        ----------
+        terms : iterable of int
+            Distinct terms; -1 adds nothing.
+        k1, b : float
+        allowed : uint8[n_rows]
+            1 where a text is alive and passes the filters.
+        k : int
+            At least 1.
+
+        Returns
+        -------
+        rows : int32[m]
+            By score descending, then row ascending; only scores above 0.
+        scores : float64[m]
+
+        Raises
+        ------
+        InvalidInput
+            `k` below 1, or `allowed` that does not fit.
+        """
+        if k < 1:
+            raise InvalidInput(f"k is {k}; it must be at least 1.")
+        if allowed.size < self.n_rows:
+            raise InvalidInput(
+                f"allowed has {allowed.size} rows, the index {self.n_rows}; give one value a row."
+            )
+        out = zeros("rows", self.n_rows)[: self.n_rows]
+        try:
+            self.scores(terms, k1, b, out)
+            return reading.top_k(out, allowed[: self.n_rows], k)
+        finally:
+            out.fill(0.0)
+
+
+class TextIndex:
+    """BM25 over the stems of the words that are no stop words.
+
+    Parameters
+    ----------
+    language : str
+        A Snowball language.
+
+    Examples
+    --------
+    >>> index = TextIndex("english")
+    >>> index.append(["The flaky calls failed.", "A call of the wild"])
+    >>> view = index.view()
+    >>> [(stem, view.df(term)) for stem, term in view.query("calling the moon")]
+    [('call', 2), ('moon', 0)]
+    """
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self.postings = Postings(with_values=True)
+        self._terms = _Terms(language)
+        self._lengths = Grow(np.int32)
+        self._alive = Grow(np.uint8)
+        self._n_live = 0
+        self._total_length = 0
+        self._removed: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._counts: NDArray[np.int32] = np.zeros(1024, np.int32)
+        self._view: TextView | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Texts appended so far."""
+        return self._lengths.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, without the table of stems."""
+        return self.postings.nbytes + self._lengths.size * 5 + self._removed.nbytes
+
+    def append(self, texts: Sequence[str]) -> None:
+        """Index texts; their rows continue after the last one."""
+        for start in range(0, len(texts), CHUNK):
+            self._append(texts[start : start + CHUNK])
+
+    def _append(self, texts: Sequence[str]) -> None:
+        term_of = self._terms.__getitem__
+        found: list[int] = []
+        ends = [0]
+        for text in texts:
+            found += map(term_of, tokens(text))
+            ends.append(len(found))
+        n_stems = len(self._terms.stems)
+        if n_stems > self._counts.size:
+            self._counts = np.zeros(n_stems + n_stems // 2, np.int32)
+        ids, frequencies, ptr, lengths = kernels.count_rows(
+            np.array(found, np.int32), np.array(ends, np.int64), self._counts
+        )
+        self.postings.append(ids, ptr, frequencies)
+        self._lengths.extend(lengths)
+        self._alive.extend(np.ones(lengths.size, np.uint8))
+        self._n_live += lengths.size
+        self._total_length += int(lengths.sum())
+        self._view = None
+
+    def remove(self, rows: Iterable[int]) -> None:
+        """Leave texts out of every count; rows removed before are skipped.
+
+        Raises
+        ------
+        InvalidInput
+            A row that was never appended; nothing is changed.
+        """
+        wanted = np.unique(np.fromiter(rows, np.int64))
+        if wanted.size and (wanted[0] < 0 or wanted[-1] >= self.n_rows):
+            raise InvalidInput(
+                f"rows {wanted[0]} to {wanted[-1]} to remove; the index has rows 0 to "
+                f"{self.n_rows - 1}."
+            )
+        alive = self._alive.array()
+        wanted = wanted[alive[wanted] != 0]
+        if not wanted.size:
+            return
+        alive[wanted] = 0  # no view holds it
+        self._n_live -= wanted.size
+        self._total_length -= int(self._lengths.array()[wanted].sum(dtype=np.int64))
+        removed = np.zeros(self.postings.n_terms, np.int64)  # a new array: views keep the old one
+        removed[: self._removed.size] = self._removed
+        for row in wanted.tolist():
+            removed[self.postings.row(row)[0]] += 1
+        self._removed = removed
+        self._view = None
+
+    def view(self) -> TextView:
+        """Publish what was changed; cheap when nothing was."""
+        view = self._view
+        if view is None:
+            view = self._view = TextView(
+                self.n_rows, self._n_live, self._total_length, self.postings.view(),
+                self._lengths.array(), self._removed, self._terms,
+            )  # fmt: skip
+        return view
