@@ -1,0 +1,56 @@
+"""Rows into names and ids, in plain dicts and loops. Imports nothing of fastassoc."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from uuid import UUID, uuid5
+
+
+def fold(name: str) -> str:
+    """The rule of the "fold" names."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def gather_names(
+    rows: Sequence[tuple[Sequence[str], Sequence[str]]], key: Callable[[str], str | None] = fold
+) -> tuple[list[list[tuple[str, bool]]], dict[str, str]]:
+    """Each row's distinct keys with whether it declared them; each key's first spelling, in order.
+
+    A row is its concepts and its subjects; names without a key are skipped.
+    """
+    out: list[list[tuple[str, bool]]] = []
+    spellings: dict[str, str] = {}
+    for concepts, subjects in rows:
+        held: dict[str, bool] = {}
+        for names, declared in ((concepts, False), (subjects, True)):
+            for name in names:
+                folded = key(name)
+                if folded is None:
+                    continue
+                spellings.setdefault(folded, name)
+                held[folded] = held.get(folded, False) or declared
+        out.append(list(held.items()))
+    return out, spellings
+
+
+def count_seen(values: Sequence[int]) -> list[int]:
+    """How often each value came before."""
+    seen: Counter[int] = Counter()
+    out = []
+    for value in values:
+        out.append(seen[value])
+        seen[value] += 1
+    return out
+
+
+def content_ids(contents: Sequence[bytes], namespace: UUID) -> list[str]:
+    """UUIDv5 of the content and its occurrence."""
+    seen: Counter[bytes] = Counter()
+    out = []
+    for content in contents:
+        name = content + (b"\x00%d" % seen[content] if seen[content] else b"")
+        out.append(str(uuid5(namespace, name.decode("latin-1"))) if name.isascii() else "")
+        seen[content] += 1
+    return out
