@@ -1,0 +1,1055 @@
+"""Kernels of the links: how one link changes, runs of sorted links, and walks along them.
+
+A *run* is three arrays: ``keys`` uint64[n] (``a << 32 | b``, ascending, distinct), ``reals``
+float64[n, 3] (weight, written, valence) and ``ints`` int64[n, 3] (count, created_at, updated_at).
+A count of `GONE` marks a tombstone: an older run holds the link, but it is no more.
+"""
+
+# ruff: noqa: PLR0917  (a kernel takes each array by place: one call from Python, no wrapping)
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from fastassoc.kernels import inline, jit
+
+WRITE, UNWRITE, TEACH, UNLINK = 0, 1, 2, 3
+GONE = -1
+STEP, LOW, HIGH, REST, TAU, RATE = 0, 1, 2, 3, 4, 5  # places in a rule, float64[6]
+BLOCK = 16
+SMALL = 64  # up to this many, insertion sort beats anything
+
+_HASH = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+_MASK = np.uint64(0xFFFFFFFF)
+
+Array = Any  # any NumPy array; shapes and dtypes are in the docstrings
+
+
+# ---- one link -----------------------------------------------------------------------------------
+
+
+@inline
+def effective(weight: float, updated: int, now: int, tau: float) -> float:
+    """Weight at `now`: faded since `updated` if the layer decays, else as stored."""
+    if tau == math.inf or now <= updated:
+        return weight
+    return weight * math.exp(-float(now - updated) / tau)
+
+
+@inline
+def change(
+    kind: int,
+    times: int,
+    amount: float,
+    outcome: float,
+    at: int,
+    rule: Array,
+    weight: float,
+    written: float,
+    count: int,
+    valence: float,
+    created: int,
+    updated: int,
+) -> tuple[float, float, int, float, int, int]:
+    """One change of one link: fade, add, clamp, stamp. The one place that says how."""
+    if count < 0:
+        if kind in (UNWRITE, UNLINK):
+            return weight, written, count, valence, created, updated
+        weight, written, count, valence, created, updated = 0.0, 0.0, 0, 0.0, at, at
+    elif kind == UNWRITE and count == 0:
+        return weight, written, count, valence, created, updated
+    elif at > updated:
+        if rule[TAU] < math.inf:
+            fade = math.exp(-float(at - updated) / rule[TAU])
+            weight *= fade
+            written *= fade
+        updated = at
+    if kind == WRITE:
+        weight += times * amount
+        written += times * amount
+        count += times
+    elif kind == UNWRITE:
+        weight -= amount
+        written -= amount
+        count -= 1
+    elif kind == TEACH:
+        weight += amount
+        if not math.isnan(outcome):  # NaN leaves the valence
+            valence += rule[RATE] * (outcome - valence)
+            if valence > 1.0:
+                valence = 1.0
+            elif valence < -1.0:
+                valence = -1.0
+    else:
+        weight = rule[REST]
+    if weight < rule[LOW]:
+        weight = rule[LOW]
+    elif weight > rule[HIGH]:
+        weight = rule[HIGH]
+    if count == 0 and weight == rule[REST]:
+        return 0.0, 0.0, GONE, 0.0, 0, 0
+    return weight, written, count, valence, created, updated
+
+
+@inline
+def change_run(
+    kind: int,
+    keys: Array,
+    amounts: Array,
+    outcomes: Array,
+    first: int,
+    at: int,
+    rule: Array,
+    weight: float,
+    written: float,
+    count: int,
+    valence: float,
+    created: int,
+    updated: int,
+) -> tuple[int, float, float, int, float, int, int]:
+    """All changes of the pair at ``keys[first]``, in order; also where the next pair begins."""
+    last = first + 1
+    while last < keys.size and keys[last] == keys[first]:
+        last += 1
+    if kind == WRITE and amounts.size == 0 and rule[TAU] == math.inf:
+        # equal positive steps on the 2^-20 grid: the sum is exact and one clamp is as good as many
+        state = change(
+            kind,
+            last - first,
+            rule[STEP],
+            math.nan,
+            at,
+            rule,
+            weight,
+            written,
+            count,
+            valence,
+            created,
+            updated,
+        )
+        return last, state[0], state[1], state[2], state[3], state[4], state[5]
+    for i in range(first, last):
+        amount = amounts[i] if amounts.size else rule[STEP]
+        outcome = outcomes[i] if outcomes.size else math.nan
+        weight, written, count, valence, created, updated = change(
+            kind,
+            1,
+            amount,
+            outcome,
+            at,
+            rule,
+            weight,
+            written,
+            count,
+            valence,
+            created,
+            updated,
+        )
+    return last, weight, written, count, valence, created, updated
+
+
+# ---- finding ------------------------------------------------------------------------------------
+
+
+@inline
+def seek(keys: Array, low: int, high: int, key: np.uint64) -> int:
+    """First place in ``keys[low:high]`` that is not below `key`; quick when it is near `low`."""
+    step = BLOCK
+    while low + step <= high and keys[low + step - 1] < key:
+        low += step
+        step += step >> 1
+    high = min(high, low + step)
+    while high - low > BLOCK:
+        middle = (low + high) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    while low < high and keys[low] < key:
+        low += 1
+    return low
+
+
+@inline
+def find(keys: Array, low: int, high: int, key: np.uint64) -> int:
+    """Place of `key` in ``keys[low:high]``, or -1."""
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < keys.size and keys[low] == key else -1
+
+
+@inline
+def slot_of(slots: Array, table_keys: Array, key: np.uint64) -> int:
+    """The slot that holds `key`, or the free one where it belongs."""
+    mask = slots.size - 1
+    slot: int = np.int64((key * _HASH) >> _HALF) & mask
+    while slots[slot] and table_keys[slots[slot] - 1] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+def _rehash(table_keys: Array, used: int, slots: Array) -> None:
+    """Fill `slots` (int64[2^k], zeros) for the first `used` entries; a slot is an entry + 1."""
+    for entry in range(used):
+        slots[slot_of(slots, table_keys, table_keys[entry])] = entry + 1
+
+
+rehash = jit(_rehash)
+
+
+def _find_link(
+    key: np.uint64,
+    slots: Array,
+    table_keys: Array,
+    ends: Array,
+    tier_keys: Array,
+    delta_keys: Array,
+    base_keys: Array,
+) -> tuple[int, int]:
+    """Level of the newest state of `key` (0 table, 1 tiers, 2 delta, 3 base, or -1), and place."""
+    entry = slots[slot_of(slots, table_keys, key)]
+    if entry:
+        return 0, entry - 1
+    for tier in range(ends.size - 2, -1, -1):
+        at = find(tier_keys, ends[tier], ends[tier + 1], key)
+        if at >= 0 and at < ends[tier + 1]:
+            return 1, at
+    at = find(delta_keys, 0, delta_keys.size, key)
+    if at >= 0:
+        return 2, at
+    at = find(base_keys, 0, base_keys.size, key)
+    return (3, at) if at >= 0 else (-1, -1)
+
+
+find_link = jit(_find_link)
+
+
+def _locate(keys: Array, run: Array, out: Array) -> None:
+    """Place in `run` of each of `keys` (uint64[m], any order), or -1, into `out` int64[m]."""
+    for i in range(keys.size):
+        out[i] = find(run, 0, run.size, keys[i])
+
+
+locate = jit(_locate)
+
+
+def _effective_all(weights: Array, updated: Array, now: int, tau: float) -> None:
+    """Turn stored weights (float64[n]) into effective ones in place; `updated` int64[n]."""
+    for i in range(weights.size):
+        weights[i] = effective(weights[i], updated[i], now, tau)
+
+
+effective_all = jit(_effective_all)
+
+
+# ---- changing -----------------------------------------------------------------------------------
+
+
+@inline
+def verdict(before: Array, before_count: int, after: Array, after_count: int) -> int:
+    """0 nothing, 1 created, 2 changed, 3 removed; `before` and `after` are float64[3]."""
+    if before_count < 0:
+        return 1 if after_count >= 0 else 0
+    if after_count < 0:
+        return 3
+    same = (
+        before_count == after_count
+        and before[0] == after[0]
+        and before[1] == after[1]
+        and before[2] == after[2]
+    )
+    return 0 if same else 2
+
+
+def _sort_small(keys: Array, amounts: Array, outcomes: Array) -> None:
+    """Sort by key in place, equal keys in their order; for few."""
+    for i in range(1, keys.size):
+        key = keys[i]
+        j = i
+        while j > 0 and keys[j - 1] > key:
+            j -= 1
+        if j == i:
+            continue
+        for k in range(i, j, -1):
+            keys[k] = keys[k - 1]
+        keys[j] = key
+        if amounts.size:
+            amount = amounts[i]
+            for k in range(i, j, -1):
+                amounts[k] = amounts[k - 1]
+            amounts[j] = amount
+        if outcomes.size:
+            outcome = outcomes[i]
+            for k in range(i, j, -1):
+                outcomes[k] = outcomes[k - 1]
+            outcomes[j] = outcome
+
+
+sort_small = inline(_sort_small)
+
+
+@inline
+def load(
+    key: np.uint64,
+    cursors: Array,
+    ends: Array,
+    tier_keys: Array,
+    tier_reals: Array,
+    tier_ints: Array,
+    delta_keys: Array,
+    delta_reals: Array,
+    delta_ints: Array,
+    base_keys: Array,
+    base_reals: Array,
+    base_ints: Array,
+    reals: Array,
+    ints: Array,
+) -> None:
+    """Newest published or staged state of `key` into `reals`, `ints`; keys must come ascending."""
+    for tier in range(ends.size - 2, -1, -1):
+        at = seek(tier_keys, max(cursors[tier], ends[tier]), ends[tier + 1], key)
+        cursors[tier] = at
+        if at < ends[tier + 1] and tier_keys[at] == key:
+            for c in range(3):
+                reals[c] = tier_reals[at, c]
+                ints[c] = tier_ints[at, c]
+            return
+    n = ends.size - 1
+    at = seek(delta_keys, cursors[n], delta_keys.size, key)
+    cursors[n] = at
+    if at < delta_keys.size and delta_keys[at] == key:
+        for c in range(3):
+            reals[c] = delta_reals[at, c]
+            ints[c] = delta_ints[at, c]
+        return
+    at = seek(base_keys, cursors[n + 1], base_keys.size, key)
+    cursors[n + 1] = at
+    if at < base_keys.size and base_keys[at] == key:
+        for c in range(3):
+            reals[c] = base_reals[at, c]
+            ints[c] = base_ints[at, c]
+        return
+    reals[:] = 0.0
+    ints[:] = 0
+    ints[0] = GONE
+
+
+def _touch(
+    kind: int,
+    keys: Array,
+    amounts: Array,
+    outcomes: Array,
+    at: int,
+    rule: Array,
+    slots: Array,
+    table_keys: Array,
+    table_reals: Array,
+    table_ints: Array,
+    used: int,
+    ends: Array,
+    tier_keys: Array,
+    tier_reals: Array,
+    tier_ints: Array,
+    delta_keys: Array,
+    delta_reals: Array,
+    delta_ints: Array,
+    base_keys: Array,
+    base_reals: Array,
+    base_ints: Array,
+) -> tuple[int, int, int, int]:
+    """Apply changes to the table of recent pairs; each is loaded at its first touch.
+
+    `keys` uint64[m], `amounts` and `outcomes` float64[m] or empty; sorted, or at most `SMALL` of
+    them. The table has room for m more. Returns the entries used, and links created, changed,
+    removed.
+    """
+    for i in range(1, keys.size):
+        if keys[i] < keys[i - 1]:
+            keys, amounts, outcomes = keys.copy(), amounts.copy(), outcomes.copy()
+            sort_small(keys, amounts, outcomes)
+            break
+    cursors = np.zeros(ends.size + 1, np.int64)
+    before = np.empty(3, np.float64)
+    tally = np.zeros(4, np.int64)
+    i = 0
+    while i < keys.size:
+        key = keys[i]
+        slot = slot_of(slots, table_keys, key)
+        if slots[slot] == 0:
+            table_keys[used] = key
+            load(
+                key,
+                cursors,
+                ends,
+                tier_keys,
+                tier_reals,
+                tier_ints,
+                delta_keys,
+                delta_reals,
+                delta_ints,
+                base_keys,
+                base_reals,
+                base_ints,
+                table_reals[used],
+                table_ints[used],
+            )
+            used += 1
+            slots[slot] = used
+        entry = slots[slot] - 1
+        reals, ints = table_reals[entry], table_ints[entry]
+        before[0], before[1], before[2] = reals[0], reals[1], reals[2]
+        count = ints[0]
+        i, reals[0], reals[1], ints[0], reals[2], ints[1], ints[2] = change_run(
+            kind,
+            keys,
+            amounts,
+            outcomes,
+            i,
+            at,
+            rule,
+            reals[0],
+            reals[1],
+            ints[0],
+            reals[2],
+            ints[1],
+            ints[2],
+        )
+        tally[verdict(before, count, reals, ints[0])] += 1
+    return used, tally[1], tally[2], tally[3]
+
+
+touch = jit(_touch)
+
+
+def _fold(
+    kind: int,
+    keys: Array,
+    amounts: Array,
+    outcomes: Array,
+    at: int,
+    rule: Array,
+    ends: Array,
+    tier_keys: Array,
+    tier_reals: Array,
+    tier_ints: Array,
+    delta_keys: Array,
+    delta_reals: Array,
+    delta_ints: Array,
+    base_keys: Array,
+    base_reals: Array,
+    base_ints: Array,
+    out_keys: Array,
+    out_reals: Array,
+    out_ints: Array,
+) -> tuple[int, int, int, int]:
+    """Apply many sorted changes in one walk; the new states go to the `out` run.
+
+    As `touch`, without the table. `out` has room for every distinct key. Returns the links put
+    out, created, changed, removed.
+    """
+    cursors = np.zeros(ends.size + 1, np.int64)
+    reals, ints = np.empty(3, np.float64), np.empty(3, np.int64)
+    before = np.empty(3, np.float64)
+    tally = np.zeros(4, np.int64)
+    fresh = ends.size == 1 and delta_keys.size == 0 and base_keys.size == 0
+    used = 0
+    i = 0
+    while i < keys.size:
+        key = keys[i]
+        if fresh:
+            reals[:] = 0.0
+            ints[0] = GONE
+            ints[1] = ints[2] = 0
+        else:
+            load(
+                key,
+                cursors,
+                ends,
+                tier_keys,
+                tier_reals,
+                tier_ints,
+                delta_keys,
+                delta_reals,
+                delta_ints,
+                base_keys,
+                base_reals,
+                base_ints,
+                reals,
+                ints,
+            )
+        before[0], before[1], before[2] = reals[0], reals[1], reals[2]
+        count = ints[0]
+        i, reals[0], reals[1], ints[0], reals[2], ints[1], ints[2] = change_run(
+            kind,
+            keys,
+            amounts,
+            outcomes,
+            i,
+            at,
+            rule,
+            reals[0],
+            reals[1],
+            ints[0],
+            reals[2],
+            ints[1],
+            ints[2],
+        )
+        tally[verdict(before, count, reals, ints[0])] += 1
+        if count >= 0 or ints[0] >= 0:
+            out_keys[used] = key
+            for c in range(3):
+                out_reals[used, c] = reals[c]
+                out_ints[used, c] = ints[c]
+            used += 1
+    return used, tally[1], tally[2], tally[3]
+
+
+fold = jit(_fold)
+
+
+# ---- runs ---------------------------------------------------------------------------------------
+
+
+def _distinct(keys: Array) -> int:
+    """How many distinct values sorted `keys` hold."""
+    n = 0
+    for i in range(keys.size):
+        if i == 0 or keys[i] != keys[i - 1]:
+            n += 1
+    return n
+
+
+distinct = jit(_distinct)
+
+
+def _gather_run(
+    order: Array,
+    keys: Array,
+    reals: Array,
+    ints: Array,
+    out_keys: Array,
+    out_reals: Array,
+    out_ints: Array,
+) -> None:
+    """Entries of a run in the given order (int64[n]) into the `out` run."""
+    for i in range(order.size):
+        out_keys[i] = keys[order[i]]
+        for c in range(3):
+            out_reals[i, c] = reals[order[i], c]
+            out_ints[i, c] = ints[order[i], c]
+
+
+gather_run = jit(_gather_run)
+
+
+def _merge(
+    new_keys: Array,
+    new_reals: Array,
+    new_ints: Array,
+    old_keys: Array,
+    old_reals: Array,
+    old_ints: Array,
+    drop: bool,
+    out_keys: Array,
+    out_reals: Array,
+    out_ints: Array,
+) -> int:
+    """Two runs into one, the newer state of a pair wins; `drop` leaves tombstones out."""
+    used = 0
+    old = 0
+    for i in range(new_keys.size + 1):
+        last = i == new_keys.size
+        stop = old_keys.size if last else seek(old_keys, old, old_keys.size, new_keys[i])
+        for j in range(old, stop):
+            if drop and old_ints[j, 0] < 0:
+                continue
+            out_keys[used] = old_keys[j]
+            for c in range(3):
+                out_reals[used, c] = old_reals[j, c]
+                out_ints[used, c] = old_ints[j, c]
+            used += 1
+        old = stop
+        if last:
+            break
+        if old < old_keys.size and old_keys[old] == new_keys[i]:
+            old += 1
+        if drop and new_ints[i, 0] < 0:
+            continue
+        out_keys[used] = new_keys[i]
+        for c in range(3):
+            out_reals[used, c] = new_reals[i, c]
+            out_ints[used, c] = new_ints[i, c]
+        used += 1
+    return used
+
+
+merge = jit(_merge)
+
+
+def _merge_tiers(
+    ends: Array,
+    keys: Array,
+    reals: Array,
+    ints: Array,
+    out_keys: Array,
+    out_reals: Array,
+    out_ints: Array,
+) -> int:
+    """All tiers (tier i is ``[ends[i], ends[i + 1])``, later ones are newer) into one run."""
+    tiers = ends.size - 1
+    cursors = ends[:-1].copy()
+    used = 0
+    while True:
+        newest = -1
+        low = np.uint64(0)
+        for tier in range(tiers - 1, -1, -1):
+            at = cursors[tier]
+            if at < ends[tier + 1] and (newest < 0 or keys[at] < low):
+                newest = tier
+                low = keys[at]
+        if newest < 0:
+            return used
+        at = cursors[newest]
+        out_keys[used] = low
+        for c in range(3):
+            out_reals[used, c] = reals[at, c]
+            out_ints[used, c] = ints[at, c]
+        used += 1
+        for tier in range(newest + 1):
+            if cursors[tier] < ends[tier + 1] and keys[cursors[tier]] == low:
+                cursors[tier] += 1
+
+
+merge_tiers = jit(_merge_tiers)
+
+
+# ---- the read view ------------------------------------------------------------------------------
+
+
+def _count_rows(keys: Array, reals: Array, threshold: float, strong: Array, all_: Array) -> None:
+    """Links of each concept, into `all_` int64[ids]; those at the threshold, into `strong`."""
+    for i in range(keys.size):
+        a, b = np.int64(keys[i] >> _HALF), np.int64(keys[i] & _MASK)
+        all_[a] += 1
+        all_[b] += 1
+        if reals[i, 0] >= threshold:
+            strong[a] += 1
+            strong[b] += 1
+
+
+count_rows = jit(_count_rows)
+
+
+def _fill_rows(
+    keys: Array,
+    reals: Array,
+    ints: Array,
+    threshold: float,
+    strong_at: Array,
+    weak_at: Array,
+    cols: Array,
+    weights: Array,
+    stamps: Array,
+) -> None:
+    """Both directions of each link into a CSR whose rows hold strong links first.
+
+    `strong_at`, `weak_at` int64[ids]: where each row's parts begin (consumed). Keys ascend, so
+    each part comes out sorted by column. `stamps` int64[2 n], or empty without decay.
+    """
+    for i in range(keys.size):
+        a, b = np.int64(keys[i] >> _HALF), np.int64(keys[i] & _MASK)
+        weight = reals[i, 0]
+        place = strong_at if weight >= threshold else weak_at
+        j, k = place[a], place[b]
+        place[a] = j + 1
+        place[b] = k + 1
+        cols[j] = b
+        cols[k] = a
+        weights[j] = weight
+        weights[k] = weight
+        if stamps.size:
+            stamps[j] = ints[i, 2]
+            stamps[k] = ints[i, 2]
+
+
+fill_rows = jit(_fill_rows)
+
+
+def _merge_sides(
+    new_keys: Array,
+    new_weights: Array,
+    new_stamps: Array,
+    old_keys: Array,
+    old_weights: Array,
+    old_stamps: Array,
+    out_keys: Array,
+    out_weights: Array,
+    out_stamps: Array,
+) -> int:
+    """Two sorted lists of directed links into one; the newer wins."""
+    used = 0
+    old = 0
+    for i in range(new_keys.size + 1):
+        last = i == new_keys.size
+        stop = old_keys.size if last else seek(old_keys, old, old_keys.size, new_keys[i])
+        for j in range(old, stop):
+            out_keys[used] = old_keys[j]
+            out_weights[used] = old_weights[j]
+            out_stamps[used] = old_stamps[j]
+            used += 1
+        old = stop
+        if last:
+            break
+        if old < old_keys.size and old_keys[old] == new_keys[i]:
+            old += 1
+        out_keys[used] = new_keys[i]
+        out_weights[used] = new_weights[i]
+        out_stamps[used] = new_stamps[i]
+        used += 1
+    return used
+
+
+merge_sides = jit(_merge_sides)
+
+
+@inline
+def row_links(
+    row: int,
+    threshold: float,
+    both: bool,
+    now: int,
+    tau: float,
+    indptr: Array,
+    middle: Array,
+    cols: Array,
+    weights: Array,
+    stamps: Array,
+    side_keys: Array,
+    side_weights: Array,
+    side_stamps: Array,
+    out_ids: Array,
+    out_weights: Array,
+) -> int:
+    """Links of `row` whose effective weight reaches the threshold; up to three sorted parts.
+
+    A directed link in the side list overrides the CSR's; a tombstone there weighs NaN.
+    """
+    used = 0
+    first = find_row(side_keys, row)
+    last = first
+    while last < side_keys.size and np.int64(side_keys[last] >> _HALF) == row:
+        last += 1
+    if row < middle.size:
+        for part in range(2 if both else 1):
+            begin = middle[row] if part else indptr[row]
+            end = indptr[row + 1] if part else middle[row]
+            side = first
+            for i in range(begin, end):
+                col = np.uint64(cols[i])
+                while side < last and (side_keys[side] & _MASK) < col:
+                    side += 1
+                if side < last and (side_keys[side] & _MASK) == col:
+                    continue
+                weight = weights[i]
+                if stamps.size:
+                    weight = effective(weight, stamps[i], now, tau)
+                if weight >= threshold:
+                    out_ids[used] = cols[i]
+                    out_weights[used] = weight
+                    used += 1
+    for i in range(first, last):
+        weight = effective(side_weights[i], side_stamps[i], now, tau)
+        if weight >= threshold:
+            out_ids[used] = np.uint32(side_keys[i] & _MASK)
+            out_weights[used] = weight
+            used += 1
+    return used
+
+
+@inline
+def find_row(side_keys: Array, row: int) -> int:
+    """Where the directed links from `row` begin."""
+    key = np.uint64(row) << _HALF
+    low, high = 0, side_keys.size
+    while low < high:
+        middle = (low + high) >> 1
+        if side_keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _neighbours(
+    row: int,
+    threshold: float,
+    both: bool,
+    now: int,
+    tau: float,
+    indptr: Array,
+    middle: Array,
+    cols: Array,
+    weights: Array,
+    stamps: Array,
+    side_keys: Array,
+    side_weights: Array,
+    side_stamps: Array,
+    out_ids: Array,
+    out_weights: Array,
+) -> int:
+    """`row_links` for one row into scratch as long as there are ids; returns how many."""
+    return row_links(
+        row,
+        threshold,
+        both,
+        now,
+        tau,
+        indptr,
+        middle,
+        cols,
+        weights,
+        stamps,
+        side_keys,
+        side_weights,
+        side_stamps,
+        out_ids,
+        out_weights,
+    )
+
+
+neighbours = jit(_neighbours)
+
+
+@inline
+def weaker(weight: float, col: int, other: float, other_col: int) -> bool:
+    """Whether a link comes after another in the order of strength: weight, then the lower id."""
+    return weight < other or (weight == other and col > other_col)
+
+
+@inline
+def sift(ids: Array, weights: Array, at: int, size: int) -> None:
+    """Let the entry at `at` sink in a heap whose root is the weakest link."""
+    col, weight = ids[at], weights[at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and weaker(
+            weights[child + 1], ids[child + 1], weights[child], ids[child]
+        ):
+            child += 1
+        if not weaker(weights[child], ids[child], weight, col):
+            break
+        ids[at], weights[at] = ids[child], weights[child]
+        at = child
+    ids[at], weights[at] = col, weight
+
+
+@inline
+def strongest(ids: Array, weights: Array, size: int, limit: int) -> int:
+    """Keep the `limit` strongest of `size` links at the front, in no order; returns how many."""
+    if size <= limit:
+        return size
+    for at in range(limit // 2 - 1, -1, -1):
+        sift(ids, weights, at, limit)
+    for i in range(limit, size):
+        if weaker(weights[0], ids[0], weights[i], ids[i]):
+            ids[0], weights[0] = ids[i], weights[i]
+            sift(ids, weights, 0, limit)
+    return limit
+
+
+@inline
+def ascending(touched: Array, size: int, words: Array) -> None:
+    """Sort distinct ids in place: by insertion, by sorting, or through a bitmap (left zero)."""
+    if size <= SMALL:
+        for i in range(1, size):
+            value = touched[i]
+            j = i
+            while j > 0 and touched[j - 1] > value:
+                touched[j] = touched[j - 1]
+                j -= 1
+            touched[j] = value
+        return
+    if size * 8 < words.size:
+        touched[:size] = np.sort(touched[:size])
+        return
+    one = np.uint64(1)
+    for i in range(size):
+        words[touched[i] >> 6] |= one << np.uint64(touched[i] & 63)
+    used = 0
+    for word in range(words.size):
+        bits = words[word]
+        if bits:
+            words[word] = 0
+            for bit in range(64):
+                if bits & (one << np.uint64(bit)):
+                    touched[used] = word * 64 + bit
+                    used += 1
+
+
+def _expand(
+    asked: Array,
+    threshold: float,
+    both: bool,
+    hops: int,
+    factor: float,
+    product: bool,
+    fanout: int,
+    now: int,
+    tau: float,
+    indptr: Array,
+    middle: Array,
+    cols: Array,
+    weights: Array,
+    stamps: Array,
+    side_keys: Array,
+    side_weights: Array,
+    side_stamps: Array,
+    scratch_reals: Array,
+    scratch_ids: Array,
+    words: Array,
+) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """Follow links from `asked` (uint32[q], ascending, distinct), level by level.
+
+    Scratch: `scratch_reals` float64[2, ids], the first row -inf; `scratch_ids` uint32[3, ids];
+    `words` uint64[ids / 64 + 1], zero; all left as found. `fanout` -1 follows every link.
+    Returns ids and strengths, then for all hops, one after the other: ids, strengths within the
+    hop, parents; and int64[hops + 1] pointers.
+    """
+    best, link_weights = scratch_reals[0], scratch_reals[1]
+    touched, parent, link_ids = scratch_ids[0], scratch_ids[1], scratch_ids[2]
+    ptr = np.zeros(hops + 1, np.int64)
+    hop_ids, hop_raw = np.empty(0, np.uint32), np.empty(0, np.float64)
+    hop_parents = np.empty(0, np.uint32)
+    for i in range(asked.size):
+        if asked[i] < best.size:
+            best[asked[i]] = math.inf  # no path is stronger: asked concepts are never results
+    for hop in range(hops):
+        begin = ptr[hop - 1] if hop else 0
+        sources = hop_ids[begin : ptr[hop]] if hop else asked
+        size = 0
+        for s in range(sources.size):
+            source = int(sources[s])
+            if source >= best.size:
+                continue
+            n = row_links(
+                source,
+                threshold,
+                both,
+                now,
+                tau,
+                indptr,
+                middle,
+                cols,
+                weights,
+                stamps,
+                side_keys,
+                side_weights,
+                side_stamps,
+                link_ids,
+                link_weights,
+            )
+            if fanout >= 0:
+                kept = 0
+                for i in range(n):
+                    if best[link_ids[i]] != math.inf:
+                        link_ids[kept], link_weights[kept] = link_ids[i], link_weights[i]
+                        kept += 1
+                n = strongest(link_ids, link_weights, kept, fanout)
+            for i in range(n):
+                col = link_ids[i]
+                raw = link_weights[i]
+                if hop:
+                    so_far = hop_raw[begin + s]
+                    raw = so_far * raw if product else min(so_far, raw)
+                if raw > best[col]:  # sources ascend, so the lowest parent keeps a tie
+                    if best[col] == -math.inf:
+                        touched[size] = col
+                        size += 1
+                    best[col] = raw
+                    parent[col] = source
+        ascending(touched, size, words)
+        done = ptr[hop]
+        ptr[hop + 1] = done + size
+        more_ids, more_raw = np.empty(done + size, np.uint32), np.empty(done + size, np.float64)
+        more_parents = np.empty(done + size, np.uint32)
+        more_ids[:done], more_raw[:done], more_parents[:done] = hop_ids, hop_raw, hop_parents
+        for i in range(size):
+            col = touched[i]
+            more_ids[done + i] = col
+            more_raw[done + i] = best[col]
+            more_parents[done + i] = parent[col]
+            best[col] = -math.inf
+        hop_ids, hop_raw, hop_parents = more_ids, more_raw, more_parents
+    for i in range(asked.size):
+        if asked[i] < best.size:
+            best[asked[i]] = -math.inf
+    if hops == 1:
+        return hop_ids, hop_raw, hop_ids, hop_raw, hop_parents, ptr
+    size = 0
+    scale = 1.0
+    for hop in range(hops):
+        for i in range(ptr[hop], ptr[hop + 1]):
+            col = hop_ids[i]
+            if best[col] == -math.inf:
+                touched[size] = col
+                size += 1
+            best[col] = max(best[col], hop_raw[i] * scale)
+        scale *= factor
+    ascending(touched, size, words)
+    ids, strengths = np.empty(size, np.uint32), np.empty(size, np.float64)
+    for i in range(size):
+        col = touched[i]
+        ids[i] = col
+        strengths[i] = best[col]
+        best[col] = -math.inf
+    return ids, strengths, hop_ids, hop_raw, hop_parents, ptr
+
+
+expand = jit(_expand)
+
+
+# ---- pairs --------------------------------------------------------------------------------------
+
+
+def _pair_keys(flat: Array, ptr: Array) -> Array:
+    """Every unordered pair of each row's ids, as ``a << 32 | b`` with a < b, row after row.
+
+    Parameters
+    ----------
+    flat : uint32[m]
+        The rows' ids, distinct within a row.
+    ptr : int64[n + 1]
+        Row i is ``flat[ptr[i]:ptr[i + 1]]``.
+
+    Returns
+    -------
+    uint64[p]
+    """
+    total = 0
+    for row in range(ptr.size - 1):
+        size = ptr[row + 1] - ptr[row]
+        total += size * (size - 1) // 2
+    out = np.empty(total, np.uint64)
+    used = 0
+    for row in range(ptr.size - 1):
+        for i in range(ptr[row], ptr[row + 1]):
+            first = np.uint64(flat[i])
+            for j in range(i + 1, ptr[row + 1]):
+                second = np.uint64(flat[j])
+                low, high = min(first, second), max(first, second)
+                out[used] = (low << _HALF) | high
+                used += 1
+    return out
+
+
+pair_keys = jit(_pair_keys)

@@ -1,0 +1,487 @@
+"""Weighted links between ids: how they are kept, changed in order, and published for reads.
+
+`LinkMatrix` is one class for every layer. It is log-structured: a large sorted *base*, a small
+sorted *delta* over it, and what changed since the last view in *tiers* (from large batches) and a
+*table* (from small ones). Each level holds whole states and overrides those below, so where a link
+happens to lie never changes an answer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from fastassoc.errors import InvalidInput
+from fastassoc.kernels import links as kernels
+from fastassoc.linkview import (
+    LINKS_SCHEMA,
+    Expansion,
+    Hop,
+    Link,
+    LinkColumns,
+    LinkView,
+    Rows,
+    Run,
+    Side,
+    columns_of,
+    empty_run,
+    link_of,
+)
+
+if TYPE_CHECKING:
+    from fastassoc.settings import LinkRule
+
+__all__ = [
+    "LINKS_SCHEMA",
+    "Changed",
+    "Expansion",
+    "Hop",
+    "Link",
+    "LinkColumns",
+    "LinkMatrix",
+    "LinkView",
+    "keys_of",
+]
+
+_NONE = np.empty(0, np.float64)
+
+
+class Changed(NamedTuple):
+    """What a call did: links created, links changed (new ones excluded), links removed."""
+
+    created: int
+    changed: int
+    removed: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """When work moves from one level to the next; no answer depends on them."""
+
+    bulk: int = 16_384  # changes in one call from which they are folded in one walk
+    table: int = 65_536  # entries of the table from which it becomes a tier
+    tiers: int = 16
+    staged: int = 1 << 20  # entries of all tiers, unless a quarter of the base is more
+    delta: int = 4_096  # entries of the delta, unless the share of the base is more
+    share: int = 256
+
+
+def keys_of(a: ArrayLike, b: ArrayLike) -> NDArray[np.uint64]:
+    """Keys of pairs, whichever order each is given in.
+
+    Parameters
+    ----------
+    a, b : uint32[m]
+        The two ids of each pair, not equal.
+
+    Returns
+    -------
+    uint64[m]
+        ``min << 32 | max``.
+
+    Raises
+    ------
+    InvalidInput
+        A pair joins an id with itself.
+
+    Examples
+    --------
+    >>> keys_of([2], [1]) == (1 << 32 | 2)
+    array([ True])
+    """
+    first, second = np.asarray(a, np.uint64), np.asarray(b, np.uint64)
+    if np.any(first == second):
+        raise InvalidInput("a link needs two different ids; found a pair of equal ones.")
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    return np.atleast_1d(low << np.uint64(32) | high)
+
+
+def _own(values: ArrayLike, dtype: Any) -> NDArray[Any]:
+    """Contiguous and writeable, so that kernels are compiled for one kind of array only."""
+    array = np.ascontiguousarray(values, dtype)
+    return array if array.flags.writeable else array.copy()
+
+
+def _allocate(n: int) -> Run:
+    return Run(np.empty(n, np.uint64), np.empty((n, 3), np.float64), np.empty((n, 3), np.int64))
+
+
+def _merged(new: Run, old: Run, drop: bool) -> Run:
+    """Two runs into one; `drop` leaves tombstones out."""
+    if not len(old.keys) and not (drop and np.any(new.ints[:, 0] < 0)):
+        return new
+    if not len(new.keys) and not drop:
+        return old
+    out = _allocate(len(new.keys) + len(old.keys))
+    return out.first(kernels.merge(*new, *old, drop, *out))
+
+
+class LinkMatrix:
+    """The links of one layer: weights with their written part, counts, valences and times.
+
+    One thread writes; `view` gives readers something that never changes. Keys are uint64,
+    ``a << 32 | b`` with a < b (`keys_of`, `kernels.links.pair_keys`). Changes to a pair apply in
+    the given order, each with its fading and clamp; the same operations give the same bits
+    however they are staged and whenever views are published.
+
+    Parameters
+    ----------
+    rule : LinkRule
+        Steps, bounds, decay and default threshold.
+    valence_rate : float
+        Share of the way that an outcome moves a valence.
+
+    Examples
+    --------
+    >>> from fastassoc.settings import LinkRule
+    >>> links = LinkMatrix(LinkRule(), 0.3)
+    >>> links.write(keys_of([1, 1, 2], [2, 2, 3]), at=5)
+    Changed(created=2, changed=0, removed=0)
+    >>> links.get(2, 1).weight
+    2.0
+    >>> found = links.view().expand([1])
+    >>> found.ids.tolist(), found.strengths.tolist()
+    ([2], [2.0])
+    """
+
+    def __init__(self, rule: LinkRule, valence_rate: float, *, _sizes: Sizes | None = None) -> None:
+        low, high = rule.bounds
+        rest = low if low > -math.inf else 0.0
+        self._tau = float(rule.decay_us)
+        self._rule = np.array([rule.write_step, low, high, rest, self._tau, valence_rate])
+        self._threshold = float(rule.threshold)
+        self._sizes = _sizes or Sizes()
+        self._base = empty_run()
+        self._delta = empty_run()
+        self._arena = empty_run()
+        self._ends = np.zeros(1, np.int64)
+        self._n = 0
+        self._used = 0
+        self._rows: Rows | None = None
+        self._side = Side.empty()
+        self._unsided: list[Run] = []  # runs in the delta that the side does not show yet
+        self._view: LinkView | None = None
+        self._new_table(1024)
+
+    # ---- changes
+
+    def write(self, keys: ArrayLike, at: int, steps: ArrayLike | None = None) -> Changed:
+        """Add a step to weight and written of each pair, and 1 to its count.
+
+        Parameters
+        ----------
+        keys : uint64[m]
+            Pairs, in any order; duplicates are steps in turn.
+        at : int
+            Time of the operation, microseconds UTC.
+        steps : float64[m], optional
+            What each adds; without it, the rule's write step.
+        """
+        return self._apply(kernels.WRITE, keys, steps, None, at)
+
+    def unwrite(self, keys: ArrayLike, at: int, steps: ArrayLike | None = None) -> Changed:
+        """Take a note's share back: the inverse of `write`; what was taught stays.
+
+        A pair without a link, or with a count of 0, is left as it is.
+
+        Parameters
+        ----------
+        keys : uint64[m]
+            Pairs, in any order.
+        at : int
+            Time of the operation, microseconds UTC.
+        steps : float64[m], optional
+            The share of each, as it stands at `at`; without it, the rule's write step.
+        """
+        return self._apply(kernels.UNWRITE, keys, steps, None, at)
+
+    def teach(self, keys: ArrayLike, amounts: ArrayLike, outcomes: ArrayLike, at: int) -> Changed:
+        """Add amounts to weights, and move valences towards outcomes.
+
+        With a floor of 0 a pair without a link gets none from an amount <= 0.
+
+        Parameters
+        ----------
+        keys : uint64[m]
+            Pairs, in any order; duplicates apply in turn.
+        amounts : float64[m]
+            What each weight gains.
+        outcomes : float64[m]
+            In [-1, 1]; NaN leaves the valence.
+        at : int
+            Time of the operation, microseconds UTC.
+        """
+        return self._apply(kernels.TEACH, keys, amounts, outcomes, at)
+
+    def unlink(self, keys: ArrayLike, at: int) -> Changed:
+        """Set weights to the floor (0 without one); counts and written parts stay.
+
+        Parameters
+        ----------
+        keys : uint64[m]
+            Pairs, in any order; those without a link are left.
+        at : int
+            Time of the operation, microseconds UTC.
+        """
+        return self._apply(kernels.UNLINK, keys, None, None, at)
+
+    def _apply(self, kind: int, keys: Any, amounts: Any, outcomes: Any, at: int) -> Changed:
+        keys = _own(keys, np.uint64)
+        amounts = _NONE if amounts is None else _own(amounts, np.float64)
+        outcomes = _NONE if outcomes is None else _own(outcomes, np.float64)
+        m = len(keys)
+        bulk = m >= self._sizes.bulk
+        if m > kernels.SMALL or bulk:
+            if amounts.size or outcomes.size:
+                order = np.argsort(keys, kind="stable")
+                keys = keys[order]
+                amounts = amounts[order] if amounts.size else amounts
+                outcomes = outcomes[order] if outcomes.size else outcomes
+            else:
+                keys = np.sort(keys)
+        elif not m:
+            return Changed(0, 0, 0)
+        if bulk:
+            return self._fold(kind, keys, amounts, outcomes, at)
+        if self._used + m > len(self._table.keys):
+            self._grow_table(m)
+        self._used, created, changed, removed = kernels.touch(
+            kind,
+            keys,
+            amounts,
+            outcomes,
+            at,
+            self._rule,
+            self._slots,
+            *self._table,
+            self._used,
+            self._ends,
+            *self._arena,
+            *self._delta,
+            *self._base,
+        )
+        self._n += created - removed
+        if self._used > self._sizes.table:
+            self._stage_table()
+            self._collapse_if_full()
+        return Changed(created, changed, removed)
+
+    def _fold(self, kind: int, keys: Any, amounts: Any, outcomes: Any, at: int) -> Changed:
+        """A large batch of sorted changes: one walk over all levels, into a new tier or run."""
+        self._stage_table()
+        room = int(kernels.distinct(keys))
+        staged = int(self._ends[-1])
+        whole = room >= staged + len(self._delta.keys) + len(self._base.keys)
+        if whole:
+            self._collapse()
+            staged = 0
+            out = _allocate(room)
+        else:
+            self._grow_arena(room)
+            out = self._arena.slice(staged, staged + room)
+        used, created, changed, removed = kernels.fold(
+            kind,
+            keys,
+            amounts,
+            outcomes,
+            at,
+            self._rule,
+            self._ends,
+            *self._arena,
+            *self._delta,
+            *self._base,
+            *out,
+        )
+        self._n += created - removed
+        if whole:
+            self._absorb(out.first(used))
+        elif used:
+            self._ends = np.append(self._ends, staged + used)
+            self._collapse_if_full()
+        return Changed(created, changed, removed)
+
+    # ---- levels
+
+    def _new_table(self, room: int) -> None:
+        self._table = _allocate(room)
+        self._slots = np.zeros(2 * room, np.int64)
+        self._used = 0
+
+    def _grow_table(self, more: int) -> None:
+        room = len(self._table.keys)
+        while room < self._used + more:
+            room *= 2
+        old, used = self._table, self._used
+        self._new_table(room)
+        for new, kept in zip(self._table, old, strict=True):
+            new[:used] = kept[:used]
+        self._used = used
+        kernels.rehash(self._table.keys, used, self._slots)
+
+    def _grow_arena(self, more: int) -> None:
+        used, room = int(self._ends[-1]), len(self._arena.keys)
+        if used + more > room:
+            old = self._arena
+            self._arena = _allocate(max(2 * room, used + more))
+            for new, kept in zip(self._arena, old, strict=True):
+                new[:used] = kept[:used]
+
+    def _table_run(self) -> Run:
+        """The table as a sorted run; the table is empty afterwards."""
+        used = self._used
+        out = _allocate(used)
+        kernels.gather_run(np.argsort(self._table.keys[:used]), *self._table, *out)
+        if len(self._table.keys) > 1024:
+            self._new_table(1024)
+        else:
+            self._slots.fill(0)
+            self._used = 0
+        return out
+
+    def _stage_table(self) -> None:
+        if self._used:
+            run = self._table_run()
+            start = int(self._ends[-1])
+            self._grow_arena(len(run.keys))
+            for arena, values in zip(self._arena, run, strict=True):
+                arena[start : start + len(values)] = values
+            self._ends = np.append(self._ends, start + len(run.keys))
+
+    def _collapse_if_full(self) -> None:
+        limit = max(self._sizes.staged, len(self._base.keys) // 4)
+        if len(self._ends) > self._sizes.tiers or self._ends[-1] > limit:
+            self._collapse()
+
+    def _collapse(self) -> None:
+        """Everything that is staged into the delta, or the base."""
+        if len(self._ends) > 1:
+            self._stage_table()
+            out = _allocate(int(self._ends[-1]))
+            run = out.first(kernels.merge_tiers(self._ends, *self._arena, *out))
+            self._ends = np.zeros(1, np.int64)
+            self._absorb(run)
+        elif self._used:
+            self._absorb(self._table_run())
+
+    def _absorb(self, run: Run) -> None:
+        """Lay a run over the delta; fold the delta into the base when it is large."""
+        delta = _merged(run, self._delta, drop=False)
+        if len(delta.keys) > max(self._sizes.delta, len(self._base.keys) // self._sizes.share):
+            self._base = _merged(delta, self._base, drop=True)
+            self._delta = empty_run()
+            self._rows = None
+            self._side = Side.empty()
+            self._unsided = []
+        else:
+            self._delta = delta
+            self._unsided.append(run)
+        self._view = None
+
+    # ---- reads
+
+    def view(self, threshold: float | None = None) -> LinkView:
+        """Publish what is pending; the view never changes, whatever is written later.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            What reads will mostly ask for (they may ask for any); by default the rule's.
+        """
+        cut = self._threshold if threshold is None else float(threshold)
+        view = self._view
+        if view is not None and not self._used and len(self._ends) == 1 and view.threshold == cut:
+            return view
+        self._collapse()
+        if len(self._arena.keys) > self._sizes.table:  # a load is over: give its memory back
+            self._arena = empty_run()
+        if self._rows is None or self._rows.threshold != cut:
+            self._rows = Rows.of(self._base, cut, self._tau < math.inf)
+        for run in self._unsided:
+            self._side = self._side.overlaid(run)
+        self._unsided = []
+        self._view = LinkView(self._base, self._delta, self._rows, self._side, self._tau, self._n)
+        return self._view
+
+    def get(self, a: int, b: int) -> Link | None:
+        """The link between two ids as it stands now, or None."""
+        if a == b:
+            return None
+        key = np.uint64(min(a, b) << 32 | max(a, b))
+        level, place = kernels.find_link(
+            key,
+            self._slots,
+            self._table.keys,
+            self._ends,
+            self._arena.keys,
+            self._delta.keys,
+            self._base.keys,
+        )
+        if level < 0:
+            return None
+        return link_of((self._table, self._arena, self._delta, self._base)[level], place)
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays: levels, table, and the rows of the last view."""
+        runs = (self._base, self._delta, self._arena, self._table, *self._unsided)
+        total = self._slots.nbytes + sum(array.nbytes for run in runs for array in run)
+        rows = () if self._rows is None else self._rows.arrays
+        return int(total + sum(array.nbytes for array in (*rows, *self._side)))
+
+    # ---- Arrow
+
+    def to_arrow(self) -> pa.Table:
+        """Every link, sorted by (a, b), with the columns of `LINKS_SCHEMA`."""
+        self._collapse()
+        return columns_of(_merged(self._delta, self._base, drop=True)).to_arrow()
+
+    @classmethod
+    def from_arrow(
+        cls,
+        table: pa.Table,
+        rule: LinkRule,
+        valence_rate: float,
+        *,
+        _sizes: Sizes | None = None,
+    ) -> LinkMatrix:
+        """The matrix that `to_arrow` gave, bit for bit.
+
+        Raises
+        ------
+        InvalidInput
+            Columns, order or values are not those of `to_arrow`.
+        """
+        links = cls(rule, valence_rate, _sizes=_sizes)
+        links._base = run = _run_of(table)
+        links._n = len(run.keys)
+        return links
+
+
+def _run_of(table: pa.Table) -> Run:
+    """A run from a table of links, checked."""
+    if table.schema.names != LINKS_SCHEMA.names or table.schema.types != LINKS_SCHEMA.types:
+        raise InvalidInput(
+            f"found columns {table.schema.to_string()}, expected {LINKS_SCHEMA.to_string()}."
+        )
+    if any(column.null_count for column in table.columns):
+        raise InvalidInput("a table of links must not hold nulls.")
+    columns = LinkColumns(*(np.asarray(column.to_numpy()) for column in table.columns))
+    run = _allocate(table.num_rows)
+    run.keys[:] = columns.a.astype(np.uint64) << np.uint64(32) | columns.b
+    for place, reals in enumerate((columns.weight, columns.written, columns.valence)):
+        run.reals[:, place] = reals
+    for place, ints in enumerate((columns.count, columns.created_at, columns.updated_at)):
+        run.ints[:, place] = ints
+    if np.any(columns.a >= columns.b) or np.any(run.keys[1:] <= run.keys[:-1]):
+        raise InvalidInput("links must be sorted by (a, b), each once, with a < b.")
+    if np.any(columns.count < 0) or not np.isfinite(run.reals).all():
+        raise InvalidInput("links must have counts from 0 and finite weights.")
+    return run

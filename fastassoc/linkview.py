@@ -1,0 +1,450 @@
+"""What a read sees of a layer's links: arrays that never change, and walks along them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from fastassoc.errors import InvalidInput
+from fastassoc.kernels import links as kernels
+
+__all__ = ["LINKS_SCHEMA", "Expansion", "Hop", "Link", "LinkColumns", "LinkView"]
+
+_A = NDArray[Any]
+
+_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("a", pa.uint32()),
+    ("b", pa.uint32()),
+    ("weight", pa.float64()),
+    ("written", pa.float64()),
+    ("count", pa.int64()),
+    ("valence", pa.float64()),
+    ("created_at", pa.int64()),
+    ("updated_at", pa.int64()),
+]
+LINKS_SCHEMA = pa.schema(_FIELDS)
+
+
+class Link(NamedTuple):
+    """One link as stored: weight and written are values at `updated_at`."""
+
+    a: int
+    b: int
+    weight: float
+    written: float
+    count: int  # type: ignore[assignment]  # a column's name, over tuple.count
+    valence: float
+    created_at: int
+    updated_at: int
+
+
+class LinkColumns(NamedTuple):
+    """Links as columns of one length, in the types of `LINKS_SCHEMA`."""
+
+    a: NDArray[np.uint32]
+    b: NDArray[np.uint32]
+    weight: NDArray[np.float64]
+    written: NDArray[np.float64]
+    count: NDArray[np.int64]  # type: ignore[assignment]
+    valence: NDArray[np.float64]
+    created_at: NDArray[np.int64]
+    updated_at: NDArray[np.int64]
+
+    def to_arrow(self) -> pa.Table:
+        """The same as a table with `LINKS_SCHEMA`."""
+        return pa.table([pa.array(column) for column in self], schema=LINKS_SCHEMA)
+
+
+class Run(NamedTuple):
+    """Sorted links: keys uint64[n], reals float64[n, 3], ints int64[n, 3] (see the kernels)."""
+
+    keys: NDArray[np.uint64]
+    reals: NDArray[np.float64]
+    ints: NDArray[np.int64]
+
+    def first(self, n: int) -> Run:
+        """The first n entries, without a copy."""
+        return self if n == len(self.keys) else self.slice(0, n)
+
+    def slice(self, start: int, stop: int) -> Run:
+        """Entries from start to stop, without a copy."""
+        return Run(self.keys[start:stop], self.reals[start:stop], self.ints[start:stop])
+
+
+def empty_run() -> Run:
+    """A run of nothing."""
+    return Run(np.empty(0, np.uint64), np.empty((0, 3), np.float64), np.empty((0, 3), np.int64))
+
+
+def columns_of(run: Run) -> LinkColumns:
+    """The columns of a run without tombstones."""
+    keys, reals, ints = run
+    return LinkColumns(
+        a=(keys >> np.uint64(32)).astype(np.uint32),
+        b=keys.astype(np.uint32),  # the low half
+        weight=np.ascontiguousarray(reals[:, 0]),
+        written=np.ascontiguousarray(reals[:, 1]),
+        count=np.ascontiguousarray(ints[:, 0]),
+        valence=np.ascontiguousarray(reals[:, 2]),
+        created_at=np.ascontiguousarray(ints[:, 1]),
+        updated_at=np.ascontiguousarray(ints[:, 2]),
+    )
+
+
+def link_of(run: Run, place: int) -> Link | None:
+    """The link at a place of a run, None for a tombstone."""
+    key = int(run.keys[place])
+    weight, written, valence = run.reals[place].tolist()
+    count, created, updated = run.ints[place].tolist()
+    if count < 0:
+        return None
+    return Link(key >> 32, key & 0xFFFFFFFF, weight, written, count, valence, created, updated)
+
+
+class Rows(NamedTuple):
+    """Both directions of the base, row by row: links at the threshold first, each part by id."""
+
+    threshold: float
+    indptr: NDArray[np.int64]
+    middle: NDArray[np.int64]
+    cols: NDArray[np.uint32]
+    weights: NDArray[np.float64]
+    stamps: NDArray[np.int64]
+
+    @property
+    def arrays(self) -> tuple[_A, _A, _A, _A, _A]:
+        """All but the threshold: what kernels take."""
+        return self.indptr, self.middle, self.cols, self.weights, self.stamps
+
+    @classmethod
+    def of(cls, base: Run, threshold: float, fading: bool) -> Rows:
+        """Build from the base; `stamps` (int64[2 n]) is empty in a layer that does not fade."""
+        n = len(base.keys)
+        ids = 0
+        if n:
+            ids = int((base.keys & np.uint64(0xFFFFFFFF)).max()) + 1
+        strong, all_ = np.zeros(ids, np.int64), np.zeros(ids, np.int64)
+        kernels.count_rows(base.keys, base.reals, threshold, strong, all_)
+        indptr = np.zeros(ids + 1, np.int64)
+        np.cumsum(all_, out=indptr[1:])
+        middle = indptr[:-1] + strong
+        cols, weights = np.empty(2 * n, np.uint32), np.empty(2 * n, np.float64)
+        stamps = np.empty(2 * n if fading else 0, np.int64)
+        kernels.fill_rows(
+            *base, threshold, indptr[:-1].copy(), middle.copy(), cols, weights, stamps
+        )
+        return cls(threshold, indptr, middle, cols, weights, stamps)
+
+
+class Side(NamedTuple):
+    """Both directions of the delta, sorted by (from, to); a tombstone weighs NaN."""
+
+    keys: NDArray[np.uint64]
+    weights: NDArray[np.float64]
+    stamps: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls) -> Side:
+        """A side of nothing."""
+        return cls(np.empty(0, np.uint64), np.empty(0, np.float64), np.empty(0, np.int64))
+
+    def overlaid(self, run: Run) -> Side:
+        """A newer run laid over it."""
+        half = np.uint64(32)
+        keys = np.concatenate([run.keys, run.keys << half | run.keys >> half])
+        weights = np.where(run.ints[:, 0] < 0, np.nan, run.reals[:, 0])
+        order = np.argsort(keys)
+        keys = keys[order]
+        weights = np.concatenate([weights, weights])[order]
+        stamps = np.concatenate([run.ints[:, 2], run.ints[:, 2]])[order]
+        if not len(self.keys):
+            return Side(keys, weights, stamps)
+        room = len(keys) + len(self.keys)
+        out = Side(np.empty(room, np.uint64), np.empty(room, np.float64), np.empty(room, np.int64))
+        used = kernels.merge_sides(keys, weights, stamps, *self, *out)
+        return Side(*(column[:used] for column in out))  # type: ignore[arg-type]
+
+
+class Hop(NamedTuple):
+    """What one hop reached: ids ascending, strengths before the hop factor, parents' ids."""
+
+    ids: NDArray[np.uint32]
+    strengths: NDArray[np.float64]
+    parents: NDArray[np.uint32]
+
+    def place(self, concept: int) -> int:
+        """Where `concept` is, or -1."""
+        at = int(np.searchsorted(self.ids, np.uint32(concept)))
+        return at if at < len(self.ids) and self.ids[at] == concept else -1
+
+
+class Expansion(NamedTuple):
+    """What links led to.
+
+    Attributes
+    ----------
+    ids : uint32[e]
+        Ids reached, ascending; never one that was asked.
+    strengths : float64[e]
+        The best path's strength, the hop factor included.
+    steps : list of Hop
+        What each hop reached.
+    hop_factor : float
+        Factor for each step after the first.
+    """
+
+    ids: NDArray[np.uint32]
+    strengths: NDArray[np.float64]
+    steps: list[Hop]
+    hop_factor: float
+
+    def path(self, concept: int) -> list[tuple[int, int]]:
+        """The steps (source, target) of the best path from an asked id to `concept`.
+
+        Equal paths: fewer steps, then the lowest parent.
+
+        Raises
+        ------
+        KeyError
+            `concept` was not reached.
+        """
+        best, depth, scale = -math.inf, -1, 1.0
+        for hop, step in enumerate(self.steps):
+            at = step.place(concept)
+            if at >= 0 and (depth < 0 or step.strengths[at] * scale > best):
+                best, depth = float(step.strengths[at]) * scale, hop
+            scale *= self.hop_factor
+        if depth < 0:
+            raise KeyError(concept)
+        path = []
+        target = int(concept)
+        for step in reversed(self.steps[: depth + 1]):
+            source = int(step.parents[step.place(target)])
+            path.append((source, target))
+            target = source
+        return path[::-1]
+
+
+class _Scratch(threading.local):
+    """Arrays that an expansion works in and leaves clean: one set for each thread."""
+
+    def __init__(self) -> None:
+        self.size = -1
+
+    def need(self, ids: int) -> None:
+        if ids > self.size:
+            self.size = max(ids + ids // 8, 64)
+            self.reals = np.full((2, self.size), -math.inf)
+            self.ids = np.empty((3, self.size), np.uint32)
+            self.words = np.zeros(self.size // 64 + 1, np.uint64)
+
+
+_scratch = _Scratch()
+
+
+class LinkView:
+    """A layer's links at one moment; safe in many threads. Made by `LinkMatrix.view`.
+
+    Attributes
+    ----------
+    n_links : int
+        Number of links.
+    n_ids : int
+        One more than the largest id that the view knows.
+    threshold : float
+        What its rows are arranged for; a read may ask for any other.
+    """
+
+    __slots__ = ("_args", "_base", "_delta", "_fading", "_tau", "n_ids", "n_links", "threshold")
+
+    def __init__(  # noqa: PLR0917
+        self, base: Run, delta: Run, rows: Rows, side: Side, tau: float, n_links: int
+    ) -> None:
+        self._base = base
+        self._delta = delta
+        self._tau = tau
+        self._fading = tau < math.inf
+        self._args: tuple[_A, _A, _A, _A, _A, _A, _A, _A] = (*rows.arrays, *side)
+        last = int(side.keys[-1] >> np.uint64(32)) + 1 if len(side.keys) else 0
+        self.n_ids = max(len(rows.middle), last)
+        self.n_links = n_links
+        self.threshold = rows.threshold
+
+    def _both(self, threshold: float) -> bool:
+        """Whether weak links matter: stored below the rows' threshold, yet at the asked one."""
+        # a negative weight rises as it fades, so for thresholds <= 0 stored values bound nothing
+        return threshold < self.threshold or (self._fading and threshold <= 0.0)
+
+    def expand(
+        self,
+        asked: ArrayLike,
+        *,
+        threshold: float | None = None,
+        hops: int = 1,
+        hop_factor: float = 1.0,
+        product: bool = False,
+        max_fanout: int | None = None,
+        now: int = 0,
+    ) -> Expansion:
+        """Follow links from the asked ids, level by level.
+
+        A path's strength is its least effective weight (or the product), times
+        ``hop_factor ** (steps - 1)``; the best path to an id counts. Asked ids are neither
+        results nor steps on the way.
+
+        Parameters
+        ----------
+        asked : uint32[q]
+            Ids, in any order; unknown ones lead nowhere.
+        threshold : float, optional
+            The least effective weight of a step, inclusive; by default the view's.
+        hops : int
+            The most steps, from 1.
+        hop_factor : float
+            Factor for each step after the first.
+        product : bool
+            Whether weights along a path multiply.
+        max_fanout : int, optional
+            Follow only so many links from an id: the strongest that lead to no asked id, the
+            lower id first among equals.
+        now : int
+            Time of the read, microseconds UTC, for layers that fade.
+
+        Raises
+        ------
+        InvalidInput
+            `hops` or `max_fanout` is below 1.
+        """
+        if hops < 1 or (max_fanout is not None and max_fanout < 1):
+            raise InvalidInput(
+                f"found hops={hops}, max_fanout={max_fanout}, expected whole numbers from 1."
+            )
+        cut = self.threshold if threshold is None else float(threshold)
+        sources = np.array(asked, np.uint32)  # a copy: one kind of array for the kernel
+        if len(sources) > 1:
+            sources.sort()
+        scratch = _scratch
+        scratch.need(self.n_ids)
+        ids, strengths, hop_ids, raw, parents, ptr = kernels.expand(
+            sources,
+            cut,
+            self._both(cut),
+            hops,
+            float(hop_factor),
+            bool(product),
+            -1 if max_fanout is None else max_fanout,
+            now,
+            self._tau,
+            *self._args,
+            scratch.reals,
+            scratch.ids,
+            scratch.words,
+        )
+        if hops == 1:
+            steps = [Hop(hop_ids, raw, parents)]
+        else:
+            cuts = ptr.tolist()
+            steps = [Hop(hop_ids[i:j], raw[i:j], parents[i:j]) for i, j in pairwise(cuts)]
+        return Expansion(ids, strengths, steps, float(hop_factor))
+
+    def neighbours(
+        self, concept: int, *, min_weight: float = -math.inf, now: int = 0
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+        """Ids (uint32[m], ascending) linked to `concept`, and effective weights (float64[m]).
+
+        Parameters
+        ----------
+        concept : int
+            Its id; an unknown one has no neighbours.
+        min_weight : float
+            The least effective weight, inclusive.
+        now : int
+            Time of the read, microseconds UTC.
+        """
+        scratch = _scratch
+        scratch.need(self.n_ids)
+        cut = float(min_weight)
+        used = kernels.neighbours(
+            int(concept),
+            cut,
+            self._both(cut),
+            now,
+            self._tau,
+            *self._args,
+            scratch.ids[0],
+            scratch.reals[1],
+        )
+        order = np.argsort(scratch.ids[0, :used])
+        return scratch.ids[0][order], scratch.reals[1][order]
+
+    def degree(self, concept: int) -> int:
+        """Number of links of `concept`, whatever their weight."""
+        return len(self.neighbours(concept)[0])
+
+    def get(self, a: int, b: int) -> Link | None:
+        """The link between two ids, or None."""
+        key = np.uint64(min(a, b) << 32 | max(a, b))
+        for run in (self._delta, self._base):
+            at = int(np.searchsorted(run.keys, key))
+            if at < len(run.keys) and run.keys[at] == key:
+                return link_of(run, at)
+        return None
+
+    def links_of(self, concept: int) -> LinkColumns:
+        """All links of `concept`, by the other id."""
+        others = self.neighbours(concept)[0].astype(np.uint64)
+        own = np.uint64(concept)
+        low, high = np.minimum(others, own), np.maximum(others, own)
+        return self._columns(low << np.uint64(32) | high)
+
+    def top(self, limit: int, now: int = 0) -> LinkColumns:
+        """The `limit` heaviest links by effective weight; equal ones by (a, b)."""
+        covered = np.empty(len(self._delta.keys), np.int64)
+        kernels.locate(self._delta.keys, self._base.keys, covered)
+        weights = np.concatenate([self._base.reals[:, 0], self._delta.reals[:, 0]])
+        if self._fading:
+            stamps = np.concatenate([self._base.ints[:, 2], self._delta.ints[:, 2]])
+            kernels.effective_all(weights, stamps, now, self._tau)
+        live = np.ones(len(weights), np.bool_)
+        live[covered[covered >= 0]] = False
+        live[len(self._base.keys) :] = self._delta.ints[:, 0] >= 0
+        keys = np.concatenate([self._base.keys, self._delta.keys])[live]
+        weights = weights[live]
+        if 0 < limit < len(keys):
+            cut = np.partition(weights, len(keys) - limit)[len(keys) - limit]
+            keep = weights >= cut
+            keys, weights = keys[keep], weights[keep]
+        return self._columns(keys[np.lexsort((keys, -weights))][: max(limit, 0)])
+
+    def columns(self) -> LinkColumns:
+        """Every link, sorted by (a, b)."""
+        run = self._base
+        if len(self._delta.keys):
+            room = len(self._base.keys) + len(self._delta.keys)
+            out = Run(
+                np.empty(room, np.uint64),
+                np.empty((room, 3), np.float64),
+                np.empty((room, 3), np.int64),
+            )
+            run = out.first(kernels.merge(*self._delta, *self._base, True, *out))
+        return columns_of(run)
+
+    def _columns(self, keys: NDArray[np.uint64]) -> LinkColumns:
+        """The links with these keys, in their order; each must exist."""
+        reals, ints = np.empty((len(keys), 3)), np.empty((len(keys), 3), np.int64)
+        place = np.empty(len(keys), np.int64)
+        for run in (self._base, self._delta):  # the delta overrides
+            kernels.locate(keys, run.keys, place)
+            found = place >= 0
+            reals[found] = run.reals[place[found]]
+            ints[found] = run.ints[place[found]]
+        return columns_of(Run(keys, reals, ints))
+
+    def __len__(self) -> int:
+        return self.n_links
