@@ -75,7 +75,7 @@ MAPPED = 64 << 20  # a larger file is mapped for parsing, a smaller one is read 
 
 _SEGMENT = re.compile(rf"({'|'.join(KINDS)})-([0-9a-f]{{32}})\.parquet")
 _MANIFEST = re.compile(r"manifest-(0|[1-9][0-9]{0,18})\.json")
-_TEMPORARY = re.compile(r"tmp-[0-9a-f]{32}")
+_TEMPORARY = re.compile(r"(tmp-|\.new-)[0-9a-f]{32}")  # the second: a `head` in the making
 _HASH = re.compile(r"[0-9a-f]{32}")
 _FILES = frozenset(
     {"journal.db", "journal.db-wal", "journal.db-shm", "journal.db-journal", "head", LOCK}

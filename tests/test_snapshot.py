@@ -712,3 +712,70 @@ def test_the_lock_is_free_again(root: Path) -> None:
     (root / "snapshot.lock").symlink_to("elsewhere")
     with pytest.raises(StoreError), snapshot.try_lock(root):
         pass
+
+
+# -- FORMAT.md -----------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parent.parent / "FORMAT.md").read_text()
+
+
+def columns_told(kind: str) -> list[tuple[str, str, bool]]:
+    """Name, type and whether null, as FORMAT.md tells them for a kind."""
+    part = PAGE.split(f"\n### {kind}\n")[1].split("\n#")[0]
+    rows = [line.split("|") for line in part.splitlines() if line.startswith("| `")]
+    kinds = [row[2].strip().replace("&lt;", "<").replace("&gt;", ">") for row in rows]
+    return [
+        (row[1].strip(" `"), kind.removesuffix(", null"), kind.endswith(", null"))
+        for row, kind in zip(rows, kinds, strict=True)
+    ]
+
+
+def test_the_page_tells_the_columns_that_are_written() -> None:
+    from fastassoc.concepts import VOCABULARY_SCHEMA
+    from fastassoc.linkview import LINKS_SCHEMA
+    from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA
+
+    for kind, schema in {
+        "notes": NOTES_SCHEMA,
+        "notestate": NOTESTATE_SCHEMA,
+        "vocabulary": VOCABULARY_SCHEMA,
+        "links-concept": LINKS_SCHEMA,
+    }.items():
+        told = columns_told(kind)
+        assert ", ".join(f"{name} {type_}" for name, type_, _ in told) == parquet.schema_text(
+            schema
+        )
+        if kind.startswith("note"):
+            assert [null for *_, null in told] == [field.nullable for field in schema]
+
+
+def test_the_page_tells_version_kinds_and_fields() -> None:
+    assert PAGE.splitlines()[0].endswith(f"version {snapshot.FORMAT}")
+    assert "|".join(snapshot.KINDS) in PAGE
+    fields = PAGE.split("## The manifest")[1].split("Each entry")[0]
+    told = {line.split("`")[1] for line in fields.splitlines() if line.startswith("| `")}
+    assert told == {*content(), "format", "seq"}
+
+
+def test_the_page_s_example_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("polars")
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "support.fa"
+    snapshot.create_folders(root)
+    one = {"a": [0], "b": [1], "weight": [3.5], "written": [2.0], "count": [2], "valence": [0.5]}
+    link = pa.table(one | {"created_at": [0], "updated_at": [0]})
+    tables = {
+        "notes": {"seq": [0, 1], "id": ["n0", "n1"], "text": ["x", "y"], "created_at": [5, 6]},
+        "dead": {"seq": [0]},
+        "vocabulary": {"id": [0, 1], "key": ["coffee", "milk"], "shown": ["Coffee", "milk"]},
+    }
+    parts = [snapshot.write_segment(root, kind, pa.table(table)) for kind, table in tables.items()]
+    parts.append(snapshot.write_segment(root, "links-concept", link))
+    snapshot.write_manifest(root, 12, content(segments=parts))
+    scope: dict[str, Any] = {}
+    exec(PAGE.split("```python\n")[1].split("```")[0], scope)
+    assert scope["links"].rows() == [("Coffee", "milk", 3.5, 1.5)]
+    assert scope["notes"].rows() == [("n1", "y", 6)]
+    assert "Coffee" in capsys.readouterr().out
