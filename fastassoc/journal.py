@@ -663,6 +663,7 @@ class Journal:
             self._immutable = self._stamp()
             reader = self._connect(self._file, writable=False)
         self._reader = _Guarded(self, reader)
+        self._counter = reader.cursor()  # `changed` is called for every read of a memory
         self._check_file(reader)
         if not self.read_only:
             writer = self._patient(lambda: self._connect(self._file, writable=True))
@@ -798,7 +799,7 @@ class Journal:
                     f"{self.path}: was opened as media that cannot be written, but somebody "
                     "writes it. Open it again."
                 )
-            version = _rows(conn, "PRAGMA data_version")[0][0]
+            version = self._counter.execute("PRAGMA data_version").fetchall()[0][0]
             if version != self._seen[0]:
                 # the head may be newer than the version: then the next call looks again
                 self._seen = (version, self._last(conn)[0])
