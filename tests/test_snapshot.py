@@ -7,6 +7,8 @@ import json
 import math
 import os
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -22,7 +24,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastassoc import parquet, snapshot
+from fastassoc import files, parquet, snapshot
 from fastassoc.errors import (
     CorruptStore,
     FormatTooNew,
@@ -513,7 +515,7 @@ def test_the_newest_manifest_is_by_number(root: Path) -> None:
 # -- faults --------------------------------------------------------------------------------------
 
 
-class Faulty(snapshot.Disk):
+class Faulty(files.Disk):
     """Fails at the n-th call of any kind."""
 
     def __init__(self, at: int, code: int) -> None:
@@ -556,17 +558,17 @@ def test_a_fault_at_any_call_is_told_plainly_and_harms_nothing(
 ) -> None:
     segment = snapshot.write_segment(root, "dead", pa.table({"seq": [1]}))
     name, digest = snapshot.write_manifest(root, 1, content(segments=[segment]))
-    whole = snapshot.disk
+    whole = files.disk
     failed = 0
     for at in range(1, 200):
         faulty = Faulty(at, code)
-        monkeypatch.setattr(snapshot, "disk", faulty)
+        monkeypatch.setattr(files, "disk", faulty)
         caught: StoreError | None = None
         try:
             VERBS[verb](root)
         except StoreError as error:
             caught = error
-        monkeypatch.setattr(snapshot, "disk", whole)
+        monkeypatch.setattr(files, "disk", whole)
         if caught is not None:
             failed += 1
             assert len(str(caught)) > 40
@@ -673,7 +675,7 @@ def test_a_copy_across_file_systems_copies_the_bytes(
     def refuse(self: object, old: Path, new: Path) -> None:
         raise OSError(errno.EXDEV, "other device")
 
-    monkeypatch.setattr(snapshot.Disk, "link", refuse)
+    monkeypatch.setattr(files.Disk, "link", refuse)
     assert snapshot.copy_segment(root, segment, target) is False
     assert snapshot.read_segment(target, segment).num_rows == 1
 
@@ -757,9 +759,7 @@ def test_the_page_tells_version_kinds_and_fields() -> None:
     assert told == {*content(), "format", "seq"}
 
 
-def test_the_page_s_example_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_s_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("polars")
     monkeypatch.chdir(tmp_path)
     root = tmp_path / "support.fa"
@@ -774,8 +774,6 @@ def test_the_page_s_example_runs(
     parts = [snapshot.write_segment(root, kind, pa.table(table)) for kind, table in tables.items()]
     parts.append(snapshot.write_segment(root, "links-concept", link))
     snapshot.write_manifest(root, 12, content(segments=parts))
-    scope: dict[str, Any] = {}
-    exec(PAGE.split("```python\n")[1].split("```")[0], scope)
-    assert scope["links"].rows() == [("Coffee", "milk", 3.5, 1.5)]
-    assert scope["notes"].rows() == [("n1", "y", 6)]
-    assert "Coffee" in capsys.readouterr().out
+    code = PAGE.split("```python\n")[1].split("```")[0] + "print(links.rows(), notes.rows())"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.endswith("[('Coffee', 'milk', 3.5, 1.5)] [('n1', 'y', 6)]\n")
