@@ -207,23 +207,27 @@ class Vocabulary:
         """
         return self._ids.get(fold_name(name, self._mode))
 
+    def find_key(self, key: str) -> int | None:
+        """The id of a folded name; None where it is unknown."""
+        return self._ids.get(key)
+
     def key(self, concept: int) -> str:
-        """The folded name of an id.
+        """The folded name of an id; "" where the name was dropped.
 
         Raises
         ------
         KeyError
-            The id was never given, or its name was dropped.
+            The id was never given.
         """
         return self._at(self._keys, concept)
 
     def name(self, concept: int) -> str:
-        """The first spelling of an id's name.
+        """The first spelling of an id's name; "" where the name was dropped.
 
         Raises
         ------
         KeyError
-            The id was never given, or its name was dropped.
+            The id was never given.
         """
         return self._at(self._shown, concept)
 
@@ -236,10 +240,9 @@ class Vocabulary:
 
     @staticmethod
     def _at(names: list[str | None], concept: int) -> str:
-        name = names[concept] if 0 <= concept < len(names) else None
-        if name is None:
+        if not 0 <= concept < len(names):
             raise KeyError(f"no concept has the id {concept}")
-        return name
+        return names[concept] or ""
 
     def variants(self, concept: int) -> list[int]:
         """Other ids whose names have the same Snowball stems, word by word, ascending.
@@ -377,10 +380,8 @@ def _loose_of_key(key: str) -> str:
 
 def _put(index: dict[str, int | tuple[int, ...]], key: str, concept: int) -> None:
     """Add an id under a key. Values are replaced, never changed: a reader may hold them."""
-    old = index.get(key)
-    if old is None:
-        index[key] = concept
-    else:
+    old = index.setdefault(key, concept)
+    if old != concept:
         index[key] = (*_all(old), concept)
 
 
@@ -483,16 +484,21 @@ class _Stems:
 
     def __init__(self, language: str) -> None:
         self._stemmer = Stemmer(language)
-        self._prefix = language in ("english", "porter")  # both keep the first two letters
+        self._prefix = language in ("english", "porter")  # a stem keeps the first letters
         self._waiting: dict[str, list[int]] = {}
         self._alike: dict[str, int | tuple[int, ...]] = {}
 
     def _bucket(self, loose: str) -> str:
-        words = loose.split(" ")
+        spaces = loose.count(" ")
         if not self._prefix:
-            return str(len(words))
-        # dying, lying, tying have the stems die, lie, tie
-        return " ".join([w[0] + "i" if w[1:] == "ying" else w[:2] for w in words])
+            return str(spaces)
+        first = loose.partition(" ")[0] if spaces else loose
+        # of a first vowel only itself is sure (aed: a); dying, lying, tying become die, lie, tie
+        if first[0] in "aeiouy":
+            start = first[0]
+        else:
+            start = first[0] + "i" if first[1:] == "ying" else first[:2]
+        return f"{start}{spaces}{loose[loose.rfind(' ') + 1]}"
 
     def _stems(self, loose: str) -> str:
         return " ".join(map(self._stemmer.stem, loose.split(" ")))

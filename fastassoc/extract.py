@@ -56,6 +56,7 @@ _common_ending = re.compile(
     r".{2,}(?:ly|ing|ed|tions?|ness|ments?|able|ible|ful|ous|i[sz]es?|ifi?es|ates)\Z"
 ).match
 _kept_capitals = frozenset({"US", "WHO"})  # stop words, but not in capitals
+_joiners = frozenset(_JOINERS.split("|"))
 _kept_inside = frozenset({"may", "will"})  # stop words, but names where no sentence starts
 
 
@@ -118,8 +119,9 @@ def _names(text: str, start: int, words: list[str]) -> list[str]:
                 break
         first += 1
     while last > first + 1 and _drops(words[last - 1]):
-        if len(words[last - 1]) == 1 or words[last - 1].lower() in _kept_inside:
-            break  # Plan A, World War I
+        short = len(words[last - 1]) == 1 or words[last - 1].lower() in _kept_inside
+        if short and words[last - 2] not in _joiners:
+            break  # Plan A, World War I; but not "Ann and I"
         last -= 1
     words = words[first:last]
     if not 0 < len(words) <= MAX_WORDS:
@@ -134,13 +136,18 @@ def _names(text: str, start: int, words: list[str]) -> list[str]:
 
 
 def _parts(words: list[str]) -> list[list[str]]:
-    """The runs between the joining words "and", without an article in front."""
+    """The runs between the joining words "and", without joining words at their ends."""
     parts: list[list[str]] = [[]]
     for word in words:
         if word == "and":
             parts.append([])
-        elif parts[-1] or not _drops(word):
+        else:
             parts[-1].append(word)
+    for part in parts:
+        while part and part[0] in _joiners:
+            del part[0]
+        while part and part[-1] in _joiners:
+            del part[-1]
     return [part for part in parts if part]
 
 

@@ -131,11 +131,14 @@ class Stemmer:
         self._snowball = _snowball(language)
 
     def stem(self, token: str) -> str:
-        """The stem of a folded token; a token of more than 64 characters is its own stem."""
+        """The stem of a folded token.
+
+        A token that ends in a digit or has more than 64 characters is its own stem.
+        """
         found = self._cache.get(token)
         if found is not None:
             return found
-        if len(token) > MAX_STEMMED:
+        if len(token) > MAX_STEMMED or token[-1:].isdigit():
             return token
         with self._lock:
             stem = self._snowball.stemWord(token)
@@ -207,8 +210,8 @@ STARTERS: Final = word_set(
     technically thank thanks thereafter thereby therefore thirdly though throughout thus til till
     today together tomorrow tonight toward towards true truly typically ugh uh um undoubtedly
     unfortunately unless unlike unlikely usually versus via wanna well whatever whenever whereas
-    whereby wherever whether whichever whilst whoa whoever whose wishing within without woah woo
-    woohoo wow xd ya yay yea yeah yep yes yesterday yet yikes yo yum yup
+    whereby wherever whether whichever whilst whoa whoever wishing within without woah woo woohoo
+    wow xd ya yay yea yeah yep yes yesterday yet yikes yo yum yup
     """
 )
 
@@ -247,33 +250,33 @@ COMMON_WORDS: Final = word_set(
     cultural culture cumulative cup current curve custom cut cute cutoff cycle daemon daily damage
     dance danger dark data database date dates daughter day days db dead deal dear death debate
     debug decide decimal decorator deep default defaults define defines degree delete demo
-    dependency depends derive describes design designs desktop despite detail details detect
-    determine determines dev develop developer device devices diagram dialog dict dictionary die
-    differences different differentiate difficult digital dimension dimensions dinner direct
-    direction director directories directory disable disc discover discrete discussion disk
-    dispatch display displays distance distribution district divide divides docs doctor document
-    documents dog dogs dollar domain domestic door double doubt download dr draw drive driver
-    drivers drop dry dual dummy duration dynamic ear early earth ease easy eat economic economy
-    edge edit editor education effect effects efficient effort eight eighteen elections electric
-    electronic element elements eleven email embedded empty enable enables encode end energy
-    engine engineer engineers enjoy enlarge ensure ensures enter entire entries entry environment
-    epic episode episodes equal equivalent err error errors escape essential estimate estimates
-    evaluate evaluates evening event events evidence evil exact example examples exams exception
-    exceptions exchange excited executable execute exercise exit expand expect experience expert
-    experts explore exponent export express expression extended extension extensions extensive
-    external extra extract extracts eye eyes face fact factor factory fail fails failure fair fall
-    falls families family fan fans fantasy far farm fashion fast faster father fear feature
-    features federal feel feels fees feet felt females fetch fiction field fields fifteen fifty
-    fight figure file filename files fill film films filter filters final find finds fine fingers
-    finish fire firewall firm first fish fit five fix fixed flag flags flat flexible flight float
-    floor flow flower flowers flush fly folder folk follow follows font fonts food foot football
-    for force forces foreign forest form formal format formats formatter former forty forward four
-    fourteen fraction frame framework frameworks free frequency fresh friend friends friendship
-    front fruit full fully fun function functions fundamental fur future gain gallery game games
-    garden gas gather general generate generates generator generic geometry get gets getter girl
-    girls give given gives glad glass global go goal goals god gods going gold gone good goods got
-    government graph graphic graphical graphics great green grid ground group groups grow guess
-    guest guidance guide gun guy guys half hall hand handle handler handles hands hang happy hard
+    dependency depends derive describes design designs desktop detail details detect determine
+    determines dev develop developer device devices diagram dialog dict dictionary die differences
+    different differentiate difficult digital dimension dimensions dinner direct direction
+    director directories directory disable disc discover discrete discussion disk dispatch display
+    displays distance distribution district divide divides docs doctor document documents dog dogs
+    dollar domain domestic door double doubt download dr draw drive driver drivers drop dry dual
+    dummy duration dynamic ear early earth ease easy eat economic economy edge edit editor
+    education effect effects efficient effort eight eighteen elections electric electronic element
+    elements eleven email embedded empty enable enables encode end energy engine engineer
+    engineers enjoy enlarge ensure ensures enter entire entries entry environment epic episode
+    episodes equal equivalent err error errors escape essential estimate estimates evaluate
+    evaluates evening event events evidence evil exact example examples exams exception exceptions
+    exchange excited executable execute exercise exit expand expect experience expert experts
+    explore exponent export express expression extended extension extensions extensive external
+    extra extract extracts eye eyes face fact factor factory fail fails failure fair fall falls
+    families family fan fans fantasy far farm fashion fast faster father fear feature features
+    federal feel feels fees feet felt females fetch fiction field fields fifteen fifty fight
+    figure file filename files fill film films filter filters final find finds fine fingers finish
+    fire firewall firm first fish fit five fix fixed flag flags flat flexible flight float floor
+    flow flower flowers flush fly folder folk follow follows font fonts food foot football force
+    forces foreign forest form formal format formats formatter former forty forward four fourteen
+    fraction frame framework frameworks free frequency fresh friend friends friendship front fruit
+    full fully fun function functions fundamental fur future gain gallery game games garden gas
+    gather general generate generates generator generic geometry get gets getter girl girls give
+    given gives glad glass global go goal goals god gods going gold gone good goods got government
+    graph graphic graphical graphics great green grid ground group groups grow guess guest
+    guidance guide gun guy guys half hall hand handle handler handles hands hang happy hard
     hardware hash head header headers health hear heard heart heat height help helper helps hero
     hide hierarchical high higher highest highly hill hint histogram historians history hit hold
     holds hole home hope horse horses hospital host hot hotel hour hours house human hundred
@@ -284,100 +287,99 @@ COMMON_WORDS: Final = word_set(
     inspect install instance instances institute instruction instructions instrument int integer
     integers integral integrate intelligent interactive interchange interest interesting interface
     interfaces interior internal international internet interpolate interpret interpreter interval
-    invalid inverse inverses invite is island isolate issue issues item items iterate iterator
-    jazz job join joint journal judge jump junior justice keep keeps kernel key keyboard keys
-    keyword keywords kid kids kind kings kitchen know known label labels lady land language
-    languages laptop large larger largest last late latest laughter law laws lawyer layer layers
-    layout lazy lead leader leaders leads league learn least leave left legacy legal legend length
-    less lesson level levels liberal libraries library license life light lightweight limit limits
-    line linear lines link links list listen lists literacy little live lives load loan local
-    locale location lock log logic logical long longer look loop lord lose loss lossy lost lot
-    lots love low lower lucky lunch machine made mag magic mail main major make maker makes males
-    man manage manager manages manual many map maps march market mask master match matches
-    material math matrices matrix matter max maximum meal mean means measure meat mechanism media
-    medical medium meet meetup member members memory men mental mentors menu merge mesh message
-    messages met meta metadata method methods metric metrics micro mid middle middleware migration
-    mile miles military milk million mimic min mind mine minimal minimum minister minor minute
-    minutes misc mismatch miss mission mix mixed mixer mobile mode model models modern modified
-    modify modular module modules mom moment money monitor month monthly months moon morning
-    mother motion motor mount mountain mouse move movement moves movie movies multi
-    multidimensional multiplayer multiple multiply music musical musicians mutable my mystery
-    naive name named names narrow nation national nations native natural nature need needs
-    negative nested net network networks new newly news next nice night nine nineteen node nodes
-    noise nominal non normal normalize norms north northern not note notes notice novel null
-    number numbers numeric numerical nurse object objects observe obstacles obtain ocean odd offer
-    office officer officers official offset oil old older one ones online open opens opera operate
-    operation operations operator opinion option optional options orange order orders ordinary
-    organization origin original others outdoor outer output outputs overridden override overrides
-    overview owner pack package packages packet packs pad pads page pages paid pain paint painting
-    pair pairs palace panel paper parallel parameter parameters parent parents park parse parser
-    parses part partial parties partner parts party pass passes password past patch path paths
-    patient patients pattern pay peace people percent percentage perfect perform performance
-    performs period permission permit person personal pet pets phase phone photo photos phrase
-    physical pick picture pictures piece pipe pipeline pixel pixels place places plain plan plane
-    planet plans plant plants platform play player players plays plot plug plugin plugins point
-    points police policy political politics polynomial pool poor pop popular population port
-    portable portrait ports position positive possible post posts pot pottery power powerful
-    practical practice precision prefer prefix prepare present president press pretty prevent
-    previous price prices primary prime prince princess principal print prints prior prison
-    private prize problem problems process processes produce producer product production products
-    professional professor profile program programme programs project projects proof proper
-    properties property protect protocol prototype proud provide provider provides proxy public
-    publish pull pure purpose push put puts quality quantity queen query question questions queue
-    quick quickly quiet quit race radio rain raise raises random range ranges rank rapid rare rate
-    rates raw reach reaction read reader readers reads ready real reason reasons rebuild recall
-    receive recent recipe recommend record records recover rectangle recursive red reduce reduces
-    ref refer reference references regex region register regression regular related relation
-    relationship relative release releases relevant reload remember reminds remote remove removed
-    removes rename render rent repeat replace replaces reply report reports repository represent
-    representation represents request requests require required requires rescue research reset
-    resolve resource resources respect response rest restart restaurant restore result results
-    retrieve retry return returns reverse review rewrite rice rich ride right ring rise risk river
-    road robust rock role roles roll room root roots rotate round route routine routines row rows
-    royal rule rules run runner runs runtime safe said sail sales salt same sample samples save
-    saves say says scalar scalars scale scales scan scene schedule schema school schools science
-    scientific scientists scope score scores screen screensaver script scripts sea search season
-    seasons seat second seconds secret section sections secure security seed seeds seen select
-    selected selects self sell send sends senior sense sent sentence separate sequence sequences
-    serial series server serves service services session set setbacks sets setter setup seven
-    seventeen sex shape shapes share shared shares sheet shell shift shifts ship ships shoes shop
-    short shorthand shot should show shows side sign signal signature silent silver similar simple
-    simulate single singular sister sisters site sites situation six sixteen sixty size sizes skip
-    sky slaves sleep slice slow small smaller smart smooth snapshot snow soccer social society
-    socket soft software soil soldiers solid solution solve son song songs sort sorts soul sound
-    sounds source sources south southern space spaces spam span sparse speak special species
-    specific specifies specify speech speed spend spirit split sport sports spring square stable
-    stack stacks staff stage standalone standard standards star stars start starts stat state
-    statement states static station statistics stats status stay stdout steal steel step steps
-    stick stock stone stop stops storage store stores stories storm story straight straightforward
-    strange strategy stream streams street strength stress strict string strings strip strong
-    structure structured structures struggles student students studies studio study stuff style
-    sub subclass subclasses subject submit subset substring subsystem subtract success such sudden
-    suffix suggest suite sum summary summer sums sun super supply support supports suppose
-    suppress surface surprise survey suspend swap sweet swift switch symbol symbols sync syntax
-    synthesize system systems table tables tackle tag tags take takes talk tall target task tasks
-    tax taxes tea teach teacher teachers team teams tech technical technique technology teen tell
-    temp temperature template temporary ten tensor term terminal terminology terms terrible test
-    tester tests text texts theater theme themes theoretical theory thin thing things think third
-    thirteen thirty thought thoughts thousand thousands thread threads three threshold throw tight
-    time timeout times timestamp tiny tip tips title titles toggle token tokens told tons took
-    tool toolkit tools top topic topics total touch tough tour town towns toy trace traceback
+    invalid inverse inverses invite island isolate issue issues item items iterate iterator jazz
+    job join joint journal judge jump junior justice keep keeps kernel key keyboard keys keyword
+    keywords kid kids kind kings kitchen know known label labels lady land language languages
+    laptop large larger largest last late latest laughter law laws lawyer layer layers layout lazy
+    lead leader leaders leads league learn least leave left legacy legal legend length less lesson
+    level levels liberal libraries library license life light lightweight limit limits line linear
+    lines link links list listen lists literacy little live lives load loan local locale location
+    lock log logic logical long longer look loop lord lose loss lossy lost lot lots love low lower
+    lucky lunch machine made mag magic mail main major make maker makes males man manage manager
+    manages manual many map maps march market mask master match matches material math matrices
+    matrix matter max maximum meal mean means measure meat mechanism media medical medium meet
+    meetup member members memory men mental mentors menu merge mesh message messages met meta
+    metadata method methods metric metrics micro mid middle middleware migration mile miles
+    military milk million mimic min mind mine minimal minimum minister minor minute minutes misc
+    mismatch miss mission mix mixed mixer mobile mode model models modern modified modify modular
+    module modules mom moment money monitor month monthly months moon morning mother motion motor
+    mount mountain mouse move movement moves movie movies multi multidimensional multiplayer
+    multiple multiply music musical musicians mutable mystery naive name named names narrow nation
+    national nations native natural nature need needs negative nested net network networks new
+    newly news next nice night nine nineteen node nodes noise nominal non normal normalize norms
+    north northern note notes notice novel number numbers numeric numerical nurse object objects
+    observe obstacles obtain ocean odd offer office officer officers official offset oil old older
+    one ones online open opens opera operate operation operations operator opinion option optional
+    options orange order orders ordinary organization origin original others outdoor outer output
+    outputs overridden override overrides overview owner pack package packages packet packs pad
+    pads page pages paid pain paint painting pair pairs palace panel paper parallel parameter
+    parameters parent parents park parse parser parses part partial parties partner parts party
+    pass passes password past patch path paths patient patients pattern pay peace people percent
+    percentage perfect perform performance performs period permission permit person personal pet
+    pets phase phone photo photos phrase physical pick picture pictures piece pipe pipeline pixel
+    pixels place places plain plan plane planet plans plant plants platform play player players
+    plays plot plug plugin plugins point points police policy political politics polynomial pool
+    poor pop popular population port portable portrait ports position positive possible post posts
+    pot pottery power powerful practical practice precision prefer prefix prepare present
+    president press pretty prevent previous price prices primary prime prince princess principal
+    print prints prior prison private prize problem problems process processes produce producer
+    product production products professional professor profile program programme programs project
+    projects proof proper properties property protect protocol prototype proud provide provider
+    provides proxy public publish pull pure purpose push put puts quality quantity queen query
+    question questions queue quick quickly quiet quit race radio rain raise raises random range
+    ranges rank rapid rare rate rates raw reach reaction read reader readers reads ready real
+    reason reasons rebuild recall receive recent recipe recommend record records recover rectangle
+    recursive red reduce reduces ref refer reference references regex region register regression
+    regular related relation relationship relative release releases relevant reload remember
+    reminds remote remove removed removes rename render rent repeat replace replaces reply report
+    reports repository represent representation represents request requests require required
+    requires rescue research reset resolve resource resources respect response rest restart
+    restaurant restore result results retrieve retry return returns reverse review rewrite rice
+    rich ride right ring rise risk river road robust rock role roles roll room root roots rotate
+    round route routine routines row rows royal rule rules run runner runs runtime safe said sail
+    sales salt sample samples save saves say says scalar scalars scale scales scan scene schedule
+    schema school schools science scientific scientists scope score scores screen screensaver
+    script scripts sea search season seasons seat second seconds secret section sections secure
+    security seed seeds seen select selected selects self sell send sends senior sense sent
+    sentence separate sequence sequences serial series server serves service services session set
+    setbacks sets setter setup seven seventeen sex shape shapes share shared shares sheet shell
+    shift shifts ship ships shoes shop short shorthand shot show shows side sign signal signature
+    silent silver similar simple simulate single singular sister sisters site sites situation six
+    sixteen sixty size sizes skip sky slaves sleep slice slow small smaller smart smooth snapshot
+    snow soccer social society socket soft software soil soldiers solid solution solve son song
+    songs sort sorts soul sound sounds source sources south southern space spaces spam span sparse
+    speak special species specific specifies specify speech speed spend spirit split sport sports
+    spring square stable stack stacks staff stage standalone standard standards star stars start
+    starts stat state statement states static station statistics stats status stay stdout steal
+    steel step steps stick stock stone stop stops storage store stores stories storm story
+    straight straightforward strange strategy stream streams street strength stress strict string
+    strings strip strong structure structured structures struggles student students studies studio
+    study stuff style sub subclass subclasses subject submit subset substring subsystem subtract
+    success sudden suffix suggest suite sum summary summer sums sun super supply support supports
+    suppose suppress surface surprise survey suspend swap sweet swift switch symbol symbols sync
+    syntax synthesize system systems table tables tackle tag tags take takes talk tall target task
+    tasks tax taxes tea teach teacher teachers team teams tech technical technique technology teen
+    tell temp temperature template temporary ten tensor term terminal terminology terms terrible
+    test tester tests text texts theater theme themes theoretical theory thin thing things think
+    third thirteen thirty thought thoughts thousand thousands thread threads three threshold throw
+    tight time timeout times timestamp tiny tip tips title titles toggle token tokens told tons
+    took tool toolkit tools top topic topics total touch tough tour town towns toy trace traceback
     track tracks trade tradition traditional traffic trail train trains transfer transform
     transforms transitional translate transport travel treat treatment tree trees trial tribal
     tribes tries trigger trip trips trouble truck truncate trust truth try tune tuple turn turns
     turtles tutorial twelve twenty twice twin two type types unable uncle understand unicode
-    uniform union unique unit units unity univariate universal university unknown unlike
-    unofficial unpacks update updated updates upgrade upload upper urban usage use used useful
-    user username users userspace uses utilities utility valid validate validates value values
-    variable variables variance variant variants variation variety various vector vectors vendor
-    versatile version versions vertical veteran video videos view viewer views village violence
-    virtual visible vision visit visual visualize voice void volume volumes vote wait walk wall
-    want wants war warm warn warning warnings warns warranty was watch water wave way ways weak
-    weapon wear weather web website websites wedding weddings week weekend weekly weeks weight
-    weights weird welcome west western wet wheel white whole wide widely widget widgets wife wild
-    win wind window windows wine winner winter wire wise wish wolf woman women wonder wonderful
-    wood word words work worker workers working works world worries worst worth would wrap wrapper
-    wraps write writer writers writes written wrong yaml year years yellow yield yields yoga you
-    young youth zero zip zone
+    uniform union unique unit units unity univariate universal university unknown unofficial
+    unpacks update updated updates upgrade upload upper urban usage use used useful user username
+    users userspace uses utilities utility valid validate validates value values variable
+    variables variance variant variants variation variety various vector vectors vendor versatile
+    version versions vertical veteran video videos view viewer views village violence virtual
+    visible vision visit visual visualize voice void volume volumes vote wait walk wall want wants
+    war warm warn warning warnings warns warranty watch water wave way ways weak weapon wear
+    weather web website websites wedding weddings week weekend weekly weeks weight weights weird
+    welcome west western wet wheel white whole wide widely widget widgets wife wild win wind
+    window windows wine winner winter wire wise wish wolf woman women wonder wonderful wood word
+    words work worker workers working works world worries worst worth wrap wrapper wraps write
+    writer writers writes written wrong yaml year years yellow yield yields yoga young youth zero
+    zip zone
     """
 )

@@ -1,0 +1,160 @@
+"""Slow twins of words, names in a text, and the vocabulary: plain loops, nothing of fastassoc."""
+
+import re
+import unicodedata
+from itertools import pairwise
+
+from snowballstemmer import stemmer
+
+
+def fold_name(name, mode="fold"):
+    if not isinstance(name, str):
+        raise ValueError("no str")
+    if any(0xD800 <= ord(char) < 0xE000 for char in name):
+        raise ValueError("surrogate")
+    if len(name.encode()) > 256 or not name.strip():
+        raise ValueError("length")
+    if mode == "exact":
+        return name
+    out = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    words, word = [], ""
+    for char in out + " ":
+        if char.isspace():
+            words += [word] if word else []
+            word = ""
+        else:
+            word += char
+    return " ".join(words)
+
+
+def own_sound(char):
+    indic = 0x900 <= ord(char) < 0x1D00 or 0xA800 <= ord(char) < 0xAC00
+    return indic and unicodedata.category(char) in ("Mn", "Mc") and not unicodedata.combining(char)
+
+
+def fold(text):
+    kept = [
+        char
+        for char in unicodedata.normalize("NFKD", text)
+        if unicodedata.category(char)[0] != "M" or own_sound(char)
+    ]
+    return "".join(kept).lower()
+
+
+def tokens(text):
+    out, token = [], ""
+    for char in fold(text) + " ":
+        if char.isalnum() or own_sound(char):
+            token += char
+        elif token:
+            out.append(token)
+            token = ""
+    return out
+
+
+def loose_key(name):
+    return " ".join(tokens(name))
+
+
+class Vocabulary:
+    """Names in a list of [key, shown] or None."""
+
+    def __init__(self, mode, language):
+        self.mode, self.snowball, self.names = mode, stemmer(language), []
+
+    def intern(self, keys, shown):
+        out = []
+        for key, spelling in zip(keys, shown, strict=True):
+            known = [i for i, name in enumerate(self.names) if name and name[0] == key]
+            if not known:
+                known = [len(self.names)]
+                self.names.append([key, spelling])
+            out.append(known[0])
+        return out
+
+    def find(self, name):
+        key = fold_name(name, self.mode)
+        for i, one in enumerate(self.names):
+            if one and one[0] == key:
+                return i
+        return None
+
+    def drop(self, ids):
+        for i in ids:
+            self.names[i] = None
+
+    def stems(self, name):
+        return [w if w[-1].isdigit() else self.snowball.stemWord(w) for w in tokens(name)]
+
+    def variants(self, concept):
+        own = self.names[concept]
+        stems = self.stems(own[0]) if own else []
+        if not stems:
+            return []
+        return [
+            i
+            for i, one in enumerate(self.names)
+            if one and i != concept and self.stems(one[0]) == stems
+        ]
+
+    def find_in(self, text, eligible):
+        live = [(i, one[0]) for i, one in enumerate(self.names) if one and eligible(i)]
+        words = [(token, place) for place, chunk in enumerate(text.split())
+                 for token in tokens(chunk)]  # fmt: skip
+        hits, at = [], 0
+        while at < len(words):
+            for size in range(6, 0, -1):
+                run = [token for token, _ in words[at : at + size]]
+                ids = [i for i, key in live if tokens(key) == run]
+                if len(run) == size and ids:
+                    hits.append((words[at][1], words[at + size - 1][1], ids))
+                    at += size - 1
+                    break
+            at += 1
+        taken = {place for first, last, _ in hits for place in range(first, last + 1)}
+        for place, chunk in enumerate(text.split()):
+            ids = [i for i, key in live if not tokens(key) and fold_name(key) == fold_name(chunk)]
+            if ids and place not in taken:
+                hits.append((place, place, ids))
+        out = []
+        for _, _, ids in sorted(hits, key=lambda hit: hit[0]):
+            out += [i for i in ids if i not in out]
+        return out
+
+
+JOINERS = {"of", "the", "and", "von"}
+
+
+def simple_names(text):
+    """Names of a text of plain words, full stops and spaces only, none of them a listed word."""
+    out = []
+    for sentence in re.split(r"\. ?", text):
+        words = sentence.split(" ")
+        capital = [i for i, word in enumerate(words) if word[:1].isupper()]
+        runs = []
+        for i in capital:
+            between = words[runs[-1][-1] + 1 : i] if runs else []
+            if runs and len(between) <= 2 and all(word in JOINERS for word in between):
+                runs[-1].append(i)
+            else:
+                runs.append([i])
+        for run in runs:
+            name = words[run[0] : run[-1] + 1]
+            if len(name) > 8:
+                continue
+            whole = " ".join(name)
+            ands = [-1, *(i for i, word in enumerate(name) if word == "and"), len(name)]
+            parts = [name[a + 1 : b] for a, b in pairwise(ands)]
+            for part in parts:
+                if len(parts) > 1:
+                    while part and part[0] in JOINERS:
+                        part.pop(0)
+                    while part and part[-1] in JOINERS:
+                        part.pop()
+            out += [whole] + [" ".join(part) for part in parts if len(parts) > 1]
+    seen, names = set(), []
+    for name in out:
+        if len(name) >= 3 and name.lower() not in seen:
+            seen.add(name.lower())
+            names.append(name)
+    return names

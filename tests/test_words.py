@@ -1,0 +1,80 @@
+"""Folding, tokens and stems against their slow twins."""
+
+import threading
+
+import naive_concepts as naive
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastassoc.errors import InvalidInput
+from fastassoc.words import COMMON_WORDS, STARTERS, STOP_WORDS, Stemmer, casefold, fold, tokens
+
+
+@given(st.text())
+def test_fold_and_tokens_equal_the_twin(text):
+    assert fold(text) == naive.fold(text)
+    assert tokens(text) == naive.tokens(text)
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_casefold_is_stable(text):
+    assert casefold(casefold(text)) == casefold(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Crème brûlée, 2nd!", ["creme", "brulee", "2nd"]),
+        ("snake_case don't", ["snake", "case", "don", "t"]),
+        ("北京 Москва", ["北京", "москва"]),
+        ("हिन्दी में", ["हिनदी", "में"]),
+        ("مُحَمَّد", ["محمد"]),
+        ("❤️ 🙂 -> ++", []),
+        ("", []),
+    ],
+)
+def test_tokens_of_any_script(text, expected):
+    assert tokens(text) == [fold(word) for word in expected]
+
+
+def test_lists_are_folded_and_apart():
+    for words in (STOP_WORDS, STARTERS, COMMON_WORDS):
+        assert all(tokens(word) == [word] for word in words)
+    assert not STOP_WORDS & STARTERS
+
+
+def test_stems_and_their_bounds():
+    stemmer = Stemmer("english", limit=2)
+    assert [stemmer.stem(w) for w in ("timeouts", "retries", "caching", "timeouts")] == [
+        "timeout",
+        "retri",
+        "cach",
+        "timeout",
+    ]
+    assert len(stemmer._cache) <= 2
+    assert stemmer.stem("s" * 65) == "s" * 65
+    assert stemmer.stem("x86") == "x86"
+    assert Stemmer("dutch_porter").stem("huizen") == "huiz"
+
+
+@pytest.mark.parametrize("language", ["klingon", "", "../english", None, "English stemmer"])
+def test_unknown_language_names_the_known(language):
+    with pytest.raises(InvalidInput, match="expected one of arabic"):
+        Stemmer(language)
+
+
+def test_stems_in_many_threads():
+    words = [f"{a}{b}{end}" for a in "bcdfg" for b in "aeiou" for end in ("ning", "ts", "red")]
+    stemmer, right = Stemmer("english"), {w: Stemmer("english").stem(w) for w in words}
+    wrong = []
+
+    def work():
+        wrong.extend(w for w in words * 5 if stemmer.stem(w) != right[w])
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
