@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from threading import Lock
 from typing import Any
 
@@ -68,8 +69,8 @@ class Note:
     id, text, domain : str
     concepts, subjects : list of str
         Names as they are shown; subjects are among the concepts.
-    created_at, written_at : int
-        Microseconds since 1970, UTC.
+    created_at, written_at : datetime
+        Aware, UTC.
     metadata : dict
     valence : float
         Mean tendency of the outcomes it took part in, in [-1, 1].
@@ -84,8 +85,8 @@ class Note:
     concepts: list[str]
     subjects: list[str]
     domain: str
-    created_at: int
-    written_at: int
+    created_at: datetime
+    written_at: datetime
     metadata: dict[str, Any]
     valence: float
     importance: float
@@ -492,7 +493,7 @@ def buckets(ids: pa.Array) -> pa.Array:
     """uint16 of each id: the low 16 bits of xxh3-64 of its UTF-8 bytes (FORMAT.md)."""
     from xxhash import xxh3_64_intdigest
 
-    return pa.array([xxh3_64_intdigest(note) & 0xFFFF for note in ids.to_pylist()], pa.uint16())
+    return pa.array([xxh3_64_intdigest(note.encode()) & 0xFFFF for note in ids.to_pylist()], pa.uint16())
 
 
 def dumped(names: list[str] | None) -> str | None:

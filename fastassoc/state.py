@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest, xxh3_128
 
-from fastassoc.batch import NoteBatch
+from fastassoc.batch import NoteBatch, one_array
 from fastassoc.concepts import Vocabulary
 from fastassoc.kernels.links import pair_keys
 from fastassoc.links import Changed, LinkMatrix, LinkView
@@ -83,6 +84,8 @@ class State:
         self.position = 0
         self.time = 0
         self._text = TextIndex(settings.language)
+        self.forgotten: list[tuple[int, int]] = []  # position and sequence of each note forgotten
+        self.known_dead: list[int] = []  # forgotten before the snapshot that this was loaded from
         self._text_removed: list[int] = []
         self._views: dict[bool, StateView] = {}
 
@@ -237,6 +240,7 @@ class State:
         parts = [self.notes.concepts_of(row)[0] for row in rows]
         ptr = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
         gone = self.links.unwrite(pair_keys(np.concatenate(parts), ptr), at)
+        self.forgotten.extend((self.position, int(self.notes.seq.array[row])) for row in rows)
         self.notes.remove(rows)
         self._text_removed.extend(rows)
         return gone
@@ -335,6 +339,7 @@ class State:
         )
         state.notes.restore(tables["notes"], tables["notestate"], summary["next_seq"])
         state.ingests = dict(summary["ingests"])
+        state.known_dead = tables["dead"].column("seq").to_pylist()
         state.position, state.time = position, summary["time"]
         return state
 
@@ -348,9 +353,25 @@ def changes(*made: Changed) -> dict[str, int]:
     }
 
 
+def value_hashes(column: pa.Array) -> list[int]:
+    """Hashes of a column's values, whatever its chunks, offsets and what lies under its nulls."""
+    if pa.types.is_list(column.type):
+        lengths = pc.list_value_length(column)
+        return [*value_hashes(lengths), *value_hashes(column.flatten())]
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    hashes = [xxh3_64_intdigest(np.packbits(valid).tobytes())]
+    held = column.drop_null()
+    if pa.types.is_string(column.type):
+        lengths = pc.binary_length(held)
+        joined = held.cast(pa.binary()).buffers()[2] if len(held) else None
+        start = held.offset
+        offsets = np.frombuffer(held.buffers()[1], np.int32) if len(held) else np.zeros(1, np.int32)
+        text = b"" if joined is None else joined[offsets[start] : offsets[start + len(held)]]
+        return [*hashes, *value_hashes(lengths), xxh3_64_intdigest(memoryview(text))]
+    return [*hashes, xxh3_64_intdigest(held.to_numpy(zero_copy_only=False).tobytes())]
+
+
 def table_hashes(table: pa.Table) -> list[int]:
-    """A hash of each column's values, whatever their chunks and offsets."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
-    return [xxh3_64_intdigest(sink.getvalue())]
+    """Hashes of a table's columns."""
+    columns = (one_array(table.column(name)) for name in table.column_names)
+    return [value for column in columns for value in value_hashes(column)]

@@ -1,0 +1,1102 @@
+"""Memory: the verbs. Each one checks, journals, applies; where things happen is elsewhere."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from threading import RLock
+from time import perf_counter
+from types import TracebackType
+from typing import Any
+
+from fastassoc import query as checks
+from fastassoc.answers import Hit, Recall
+from fastassoc.batch import NoteBatch
+from fastassoc.concepts import fold_name
+from fastassoc.control import Control
+from fastassoc.errors import (
+    AmbiguousLink,
+    BatchRejected,
+    ClosedHandle,
+    DuplicateNote,
+    ForkedHandle,
+    InvalidInput,
+    NoteNotFound,
+    ReadOnlyStore,
+    StoreError,
+)
+from fastassoc.fields import from_values
+from fastassoc.filters import allowed_rows, check_where
+from fastassoc.ports import InMemory, Port
+from fastassoc.reader import Reader
+from fastassoc.reports import Report, Written
+from fastassoc.rows import from_arrow, from_dicts
+from fastassoc.settings import Settings, on_grid
+from fastassoc.state import Operation, State, StateView
+from fastassoc.store import Store, Verification
+from fastassoc.times import micros
+
+__all__ = ["Memory", "open_memory"]
+
+Prepared = tuple[dict[str, Any], NoteBatch | None]
+DUPLICATES = ("error", "skip", "replace")
+ON_ERROR = ("raise", "reject")
+NAMESPACE = uuid.UUID("6f6d1a0e-7f0c-5c1b-9b57-0d3f0a5b7f11")  # of ids made from operation ids
+
+
+class Memory(Reader):
+    """An associative memory; in memory only, unless `fastassoc.open` made it.
+
+    One memory may be used from many threads. It is a context manager that closes itself.
+
+    Parameters
+    ----------
+    settings : Settings, optional
+        `Settings.counts` by default.
+    embedder : optional
+        Not in this version.
+    clock : callable, optional
+        Returns the time as an aware datetime; the system's by default.
+
+    Examples
+    --------
+    >>> import fastassoc as fa
+    >>> with fa.Memory() as mem:
+    ...     nid = mem.write("Backoff fixed the flaky call.", concepts=["retry", "backoff"])
+    ...     nid in mem
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings | None = None,
+        embedder: Any = None,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
+        check_settings(settings)
+        no_embedder(embedder)
+        state = State(settings or Settings.counts())
+        self._setup(InMemory(), state, state.settings, clock)
+
+    def _setup(
+        self,
+        port: Port,
+        state: State,
+        settings: Settings,
+        clock: Callable[[], datetime] | None,
+    ) -> None:
+        self.settings = settings
+        self._port = port
+        self._state = state
+        self._clock = clock
+        self._pid = os.getpid()
+        self._closed = False
+        self._broken: BaseException | None = None
+        self._writing = RLock()  # one writer of this handle at a time; held while waiting
+        self._lock = RLock()  # the state; never held while waiting for another process
+        self._now()
+
+    # -- the way of every change ----------------------------------------------------------------
+
+    def _change(
+        self, kind: str, prepare: Callable[[State], Prepared | Report], operation_id: str | None
+    ) -> Report:
+        """Take the lock, catch up, check, journal, apply.
+
+        `prepare` makes the last checks against the state and returns the operation's body, or a
+        report where there is nothing to do.
+        """
+        self._usable(writing=True)
+        start = perf_counter()
+        checks.text(operation_id, "operation_id")
+        with self._writing, self._port.locked() as held:
+            with self._lock:
+                self._state = held.catch_up(self._state)
+            if operation_id is not None and held.done(operation_id) is not None:
+                return Report(repeated=True, position=self._state.position)
+            made = prepare(self._state)
+            if isinstance(made, Report):
+                return replace(made, position=self._state.position)
+            at = max(self._now(), self._state.time)
+            operation = Operation(kind, at, made[0], operation_id, made[1])
+            with self._lock:
+                position = held.append(operation)
+                report = self._apply(operation, position)
+        self._port.tend(self)
+        return replace(report, seconds=perf_counter() - start)
+
+    def _apply(self, operation: Operation, position: int) -> Report:
+        try:
+            return self._state.apply(operation, position)
+        except BaseException as error:  # it is journalled: this handle no longer shows the truth
+            self._broken = error
+            raise
+
+    def _view(self, *, text: bool = False, at_least: int | None = None) -> StateView:
+        self._usable()
+        if self._port.changed(self._state.position):
+            self._catch_up()
+        if at_least is not None:
+            self._wait_for(at_least)
+        with self._lock:
+            return self._state.view(text=text)
+
+    def _catch_up(self) -> None:
+        with self._lock:
+            self._state = self._port.catch_up(self._state)
+
+    def _wait_for(self, position: int) -> None:
+        end = time.monotonic() + self._port.timeout
+        while self._state.position < position:
+            if time.monotonic() > end:
+                raise StoreError(
+                    f"at_least: waited {self._port.timeout:g} s for operation {position}, "
+                    f"the memory is at {self._state.position}. Was it written to this store?"
+                )
+            time.sleep(0.002)
+            self._catch_up()
+
+    def _usable(self, *, writing: bool = False) -> None:
+        if self._pid != os.getpid():
+            raise ForkedHandle(
+                "this process was forked after the memory was opened: open it again in the child."
+            )
+        if self._closed:
+            raise ClosedHandle("the memory is closed: open it again.")
+        if self._broken is not None:
+            raise ClosedHandle(
+                f"an operation could not be applied ({self._broken!r}), so this handle is broken; "
+                "nothing saved is lost: close it, run `fastassoc verify`, and open the store again."
+            )
+        if writing and self._port.read_only:
+            raise ReadOnlyStore("the store is open for reading only: open it without read_only.")
+
+    def _now(self) -> int:
+        if self._clock is None:
+            return time.time_ns() // 1000
+        now = self._clock()
+        if not isinstance(now, datetime) or now.tzinfo is None:
+            raise InvalidInput(f"clock: it gave {now!r}, expected an aware datetime.")
+        return micros(now, "clock")
+
+    # -- writing --------------------------------------------------------------------------------
+
+    def write(
+        self,
+        text: str,
+        *,
+        concepts: Sequence[str] | None = None,
+        subjects: Sequence[str] | None = None,
+        vector: Any = None,
+        id: str | None = None,
+        domain: str | None = None,
+        created_at: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+        session: str | None = None,
+        importance: float | None = None,
+        category: str | None = None,
+        fingerprint: str | None = None,
+        external_ref: str | None = None,
+        author: str | None = None,
+        supersedes: Sequence[str] | None = None,
+        operation_id: str | None = None,
+    ) -> Written:
+        """Store a note; each pair of its concepts is linked, or its link grows.
+
+        Parameters
+        ----------
+        text : str
+        concepts : list of str, optional
+            Names, at most 256; None extracts them from the text, an empty list means none.
+        subjects : list of str, optional
+            What the note is about, such as a title; these are concepts of it too.
+        vector : optional
+            Not in this version.
+        id : str, optional
+            An id of yours; a UUID (version 7) otherwise.
+        domain : str, optional
+            A label to filter by; ``general`` by default.
+        created_at : datetime, str or int, optional
+            For filters and `recent`; now by default. Naive times are UTC.
+        metadata : mapping, optional
+            A JSON object.
+        session, category, fingerprint, external_ref, author : str, optional
+        importance : float, optional
+            In [0, 1].
+        supersedes : list of str, optional
+            Ids of notes that this one replaces: they leave default reads.
+        operation_id : str, optional
+            A repeat with the same id changes nothing and says so.
+
+        Returns
+        -------
+        Written
+            The id, a str; its `report` says what changed.
+
+        Raises
+        ------
+        DuplicateNote
+            The id exists.
+        InvalidInput
+            A value cannot be taken.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> nid = mem.write("Coffee with milk.", concepts=["coffee", "milk"], id="n1")
+        >>> nid, nid.report.links_created
+        ('n1', 1)
+        """
+        row = {
+            "text": text,
+            "concepts": concepts,
+            "subjects": subjects,
+            "vector": vector,
+            "id": id,
+            "domain": domain,
+            "created_at": created_at,
+            "metadata": metadata,
+            "session": session,
+            "importance": importance,
+            "category": category,
+            "fingerprint": fingerprint,
+            "external_ref": external_ref,
+            "author": author,
+            "supersedes": supersedes,
+        }
+        self._usable(writing=True)
+        batch, _, refused = from_dicts([row], self.settings, id_maker(operation_id))
+        if refused:
+            raise InvalidInput(refused[0][1])
+        note = batch.columns["id"][0].as_py()
+
+        def prepare(state: State) -> Prepared:
+            if note in state.notes.rows:
+                raise DuplicateNote(
+                    f"a note with the id {note!r} exists: choose another id, or use write_batch "
+                    'with on_duplicate="replace" or "skip".'
+                )
+            return {"on_duplicate": "error"}, batch
+
+        return Written(note, self._change("write", prepare, operation_id))
+
+    def write_batch(
+        self,
+        rows: Any,
+        *,
+        on_duplicate: str = "error",
+        on_error: str = "raise",
+        operation_id: str | None = None,
+    ) -> Report:
+        """Store many notes as one operation: all of it is saved, or nothing.
+
+        Parameters
+        ----------
+        rows : iterable of mappings, or an Arrow table or stream, or a data frame
+            Fields as in `write`.
+        on_duplicate : {"error", "skip", "replace"}
+            What to do with a row whose id exists, or comes twice in the batch. ``"replace"``
+            forgets the old note and writes the new one, atomically.
+        on_error : {"raise", "reject"}
+            Whether one bad row refuses the batch, or is left out and reported.
+        operation_id : str, optional
+            A repeat with the same id changes nothing and says so.
+
+        Returns
+        -------
+        Report
+
+        Raises
+        ------
+        BatchRejected
+            A row is bad; the message names it, and nothing was stored.
+        DuplicateNote
+            An id exists; nothing was stored.
+        InvalidInput
+            An option cannot be taken.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> report = mem.write_batch([{"text": "a", "id": "1"}, {"text": "b", "id": "2"}])
+        >>> report.written, report.ids
+        (2, ['1', '2'])
+        """
+        checks.one_of(on_duplicate, "on_duplicate", DUPLICATES)
+        checks.one_of(on_error, "on_error", ON_ERROR)
+        self._usable(writing=True)
+        batch, numbers, refused = self._resolve(rows, operation_id)
+        if refused and on_error == "raise":
+            raise BatchRejected(refused)
+
+        def prepare(state: State) -> Prepared | Report:
+            kept, bad = batch, list(refused)
+            if on_duplicate == "error":
+                twice = repeated_ids(batch, state)
+                if twice and on_error == "raise":
+                    place, note = twice[0]
+                    raise DuplicateNote(
+                        f"row {numbers[place]}: a note with the id {note!r} exists. Nothing of "
+                        'the batch was stored; pass on_duplicate="skip" or "replace".'
+                    )
+                if twice:
+                    gone = {place for place, _ in twice}
+                    kept = batch.take([n for n in range(len(batch)) if n not in gone])
+                    bad += [(numbers[n], f"a note with the id {note!r} exists") for n, note in twice]
+            reasons.extend(sorted(bad))
+            if not len(kept):
+                return Report()
+            return {"on_duplicate": on_duplicate}, kept
+
+        reasons: list[tuple[int, str]] = []
+        report = self._change("write", prepare, operation_id)
+        return replace(report, rejected=len(reasons), reasons=reasons)
+
+    def _resolve(
+        self, rows: Any, operation_id: str | None
+    ) -> tuple[NoteBatch, list[int], list[tuple[int, str]]]:
+        """Rows of any kind that `write_batch` takes, resolved."""
+        from fastassoc.ingest import as_table
+
+        new_id = id_maker(operation_id)
+        table = as_table(rows)
+        if table is not None:
+            return from_arrow(table, self.settings, new_id)
+        if isinstance(rows, (str, bytes, Mapping)) or not hasattr(rows, "__iter__"):
+            raise InvalidInput(
+                f"rows: found {type(rows).__name__}, expected a list of mappings, an Arrow table "
+                "or a data frame. To read a file, use ingest."
+            )
+        return from_dicts(list(rows), self.settings, new_id)
+
+    def ingest(self, source: Any, **options: Any) -> Any:
+        """Store everything that a source holds, batch by batch; see `fastassoc.ingest.run`.
+
+        Parameters
+        ----------
+        source : str, path, list of these, ``"-"``, open file, iterable of mappings, or Arrow data
+            JSON lines, CSV, Parquet or Arrow files (globs too), standard input, data frames.
+        **options
+            ``format, columns, metadata_columns, list_separator, batch_rows, on_duplicate
+            ("skip"), on_error ("reject"), max_rejects (0.01), rejects_file, progress, dry_run``.
+
+        Returns
+        -------
+        IngestReport
+            With ``dry_run=True`` an `IngestPlan`, and nothing changes.
+
+        Raises
+        ------
+        TooManyRejects
+            More than `max_rejects` of the rows are bad; what was committed stays.
+        InvalidInput
+            The source or an option cannot be taken.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> rows = [{"text": "Tea is hot.", "concepts": ["tea"]}]
+        >>> mem.ingest(rows).written, mem.ingest(rows).written
+        (1, 0)
+        """
+        from fastassoc.ingest import ingest
+
+        return ingest(self, source, **options)
+
+    def _commit_batch(
+        self, batch: NoteBatch, ledger: dict[str, Any] | None, on_duplicate: str
+    ) -> Report:
+        """Save one batch of an ingest with its place in the ledger, as one operation."""
+
+        def prepare(state: State) -> Prepared | Report:
+            body: dict[str, Any] = {"on_duplicate": on_duplicate}
+            if ledger is not None:
+                body["ingest"] = ledger
+            if on_duplicate == "error":
+                twice = repeated_ids(batch, state)
+                if twice:
+                    raise DuplicateNote(
+                        f"a note with the id {twice[0][1]!r} exists. What was committed before "
+                        'stays; pass on_duplicate="skip" or "replace".'
+                    )
+            elif on_duplicate == "skip":
+                # a batch that holds nothing new is not worth an operation
+                known = state.notes.rows
+                if all(note in known for note in batch.columns["id"].to_pylist()):
+                    seen = Report(skipped=len(batch))
+                    return seen if not self._marks(state, ledger) else (body, batch.take([]))
+            return body, batch
+
+        return self._change("write", prepare, None)
+
+    @staticmethod
+    def _marks(state: State, ledger: dict[str, Any] | None) -> bool:
+        """Whether the ledger must be journalled although no note is: an unfinished ingest ends."""
+        return ledger is not None and ledger["final"] and ledger["key"] in state.ingests
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def feedback(
+        self,
+        recall: Recall | None = None,
+        *,
+        asked: Sequence[str] | None = None,
+        used: Sequence[str | Hit] | None = None,
+        used_concepts: Sequence[str] | None = None,
+        outcome: float,
+        operation_id: str | None = None,
+    ) -> Report:
+        """Teach from an outcome: the links from what was asked to what was used grow or shrink.
+
+        Each unordered pair of an asked and a used concept changes once, by ``outcome`` times the
+        layer's step. A negative outcome makes no link that was not there. Valences of the links
+        and of the used notes move towards the outcome.
+
+        Parameters
+        ----------
+        recall : Recall, optional
+            The answer that is rated: its `query_concepts` were asked.
+        asked : list of str, optional
+            Concepts that were asked.
+        used : list of str or Hit, optional
+            Notes that were used: their concepts count as used.
+        used_concepts : list of str, optional
+        outcome : float
+            How much it helped, in [-1, 1].
+        operation_id : str, optional
+
+        Returns
+        -------
+        Report
+            ``updated`` notes, ``missing`` ids that are no live notes, and the links' counts.
+
+        Raises
+        ------
+        InvalidInput
+            The outcome is not in [-1, 1], or nothing was used.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> mem.feedback(asked=["timeout"], used_concepts=["retry"], outcome=1.0).links_created
+        1
+        """
+        amount = checks.real(outcome, "outcome", -1.0, 1.0)
+        if recall is not None and not isinstance(recall, Recall):
+            raise InvalidInput(f"recall: found {type(recall).__name__}, expected what read gave.")
+        names = list(recall.query_concepts) if recall is not None else []
+        names += checks.list_of_names(asked, "asked") if asked is not None else ()
+        ids = [] if used is None else note_ids(used, "used")
+        given = () if used_concepts is None else checks.list_of_names(used_concepts, "used_concepts")
+        if not ids and not given:
+            raise InvalidInput("nothing was used: give used= (note ids) or used_concepts=.")
+        body = {
+            "asked": self._spelled(names),
+            "names": self._spelled(given),
+            "outcome": amount,
+            "amount": on_grid(amount * self.settings.concept_links.teach_step),
+        }
+        missing: list[str] = []
+
+        def prepare(state: State) -> Prepared | Report:
+            missing.extend(note for note in ids if note not in state.notes.rows)
+            body["used"] = [note for note in ids if note in state.notes.rows]
+            return (body, None) if body["used"] or body["names"] else Report()
+
+        report = self._change("feedback", prepare, operation_id)
+        return replace(report, missing=missing)
+
+    def _spelled(self, names: Sequence[str]) -> list[list[str]]:
+        """Folded names with their spelling, each once, in order."""
+        mode = self.settings.names
+        found: dict[str, str] = {}
+        for name in names:
+            found.setdefault(fold_name(name, mode), name)
+        return [[key, shown] for key, shown in found.items()]
+
+    def link(
+        self,
+        a: str,
+        b: str,
+        weight: float,
+        *,
+        layer: str | None = None,
+        operation_id: str | None = None,
+    ) -> Report:
+        """Add to the taught part of a link between two concepts; the layer's bounds hold.
+
+        Parameters
+        ----------
+        a, b : str
+        weight : float
+            What to add; negative takes away.
+        layer : {"concept"}, optional
+            Say it where both names are also ids of notes.
+        operation_id : str, optional
+
+        Returns
+        -------
+        Report
+
+        Raises
+        ------
+        AmbiguousLink
+            Both names are ids of live notes and names of concepts.
+        InvalidInput
+            A value cannot be taken, or a is b.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> _ = mem.link("timeout", "backoff", 2.0)
+        >>> mem.links.weight("backoff", "timeout")
+        2.0
+        """
+        amount = on_grid(checks.real(weight, "weight", -1e9, 1e9))
+        return self._link("link", a, b, {"amount": amount}, layer, operation_id)
+
+    def unlink(
+        self, a: str, b: str, *, layer: str | None = None, operation_id: str | None = None
+    ) -> Report:
+        """Set a link's weight to the floor; what notes wrote stays counted.
+
+        Parameters
+        ----------
+        a, b : str
+        layer : {"concept"}, optional
+        operation_id : str, optional
+
+        Returns
+        -------
+        Report
+            With no link changed or removed where there is none.
+
+        Raises
+        ------
+        AmbiguousLink, InvalidInput
+            As in `link`.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> _ = mem.link("timeout", "backoff", 2.0)
+        >>> mem.unlink("timeout", "backoff").links_removed
+        1
+        """
+        return self._link("unlink", a, b, {}, layer, operation_id)
+
+    def _link(
+        self,
+        kind: str,
+        a: str,
+        b: str,
+        body: dict[str, Any],
+        layer: str | None,
+        operation_id: str | None,
+    ) -> Report:
+        checks.one_of(layer, "layer", (None, "concept"))
+        checks.list_of_names([a, b], "names")
+        spelled = self._spelled([a, b])
+        if len(spelled) < 2:
+            raise InvalidInput(f"{a!r} and {b!r} are one concept: a link joins two.")
+
+        def prepare(state: State) -> Prepared:
+            if layer is None and a in state.notes.rows and b in state.notes.rows:
+                keys = (state.vocabulary.find_key(key) for key, _ in spelled)
+                if all(key is not None for key in keys):
+                    raise AmbiguousLink(
+                        f"{a!r} and {b!r} are ids of notes and names of concepts: pass "
+                        'layer="concept" to link the concepts.'
+                    )
+                raise InvalidInput(
+                    f"{a!r} and {b!r} are ids of notes, and this version links concepts only: "
+                    'pass layer="concept" if these are names.'
+                )
+            return {"layer": "concept", "a": spelled[0], "b": spelled[1], **body}, None
+
+        return self._change(kind, prepare, operation_id)
+
+    # -- changing and forgetting ----------------------------------------------------------------
+
+    def update(
+        self, note: str, *, metadata: Mapping[str, Any], operation_id: str | None = None
+    ) -> Report:
+        """Replace a note's metadata; its links are not touched.
+
+        Raises
+        ------
+        NoteNotFound
+            No live note has this id.
+        InvalidInput
+            The metadata is not a JSON object.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> nid = mem.write("Tea is hot.")
+        >>> _ = mem.update(nid, metadata={"seen": True})
+        >>> mem.get(nid).metadata
+        {'seen': True}
+        """
+        reasons: dict[int, str] = {}
+        text = from_values("metadata", [metadata], reasons)[0].as_py() or "{}"
+        if reasons or metadata is None:
+            raise InvalidInput(reasons.get(0, "metadata: found None, expected a JSON object."))
+
+        def prepare(state: State) -> Prepared:
+            if note not in state.notes.rows:
+                raise NoteNotFound(f"no live note has the id {note!r}.")
+            return {"id": str(note), "metadata": text}, None
+
+        return self._change("update", prepare, operation_id)
+
+    def forget(
+        self,
+        notes: Sequence[str | Hit] | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        operation_id: str | None = None,
+    ) -> Report:
+        """Forget notes: what they wrote leaves the links, what was taught stays.
+
+        Parameters
+        ----------
+        notes : list of str or Hit, optional
+            Ids; those that are no live notes are reported as `missing`.
+        where : mapping, optional
+            All notes that fit, as in `read`.
+        operation_id : str, optional
+
+        Returns
+        -------
+        Report
+
+        Raises
+        ------
+        InvalidInput
+            Neither or both of `notes` and `where` are given, or `where` is empty.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> nid = mem.write("Tea is hot.")
+        >>> mem.forget([nid]).forgotten, len(mem)
+        (1, 0)
+        """
+        if (notes is None) == (where is None):
+            raise InvalidInput("forget: give ids or where=, one of them.")
+        ids = [] if notes is None else list(dict.fromkeys(note_ids(notes, "notes")))
+        if where is not None and not check_where(where):
+            raise InvalidInput("where: found no clause; forgetting everything must be said by ids.")
+        missing: list[str] = []
+
+        def prepare(state: State) -> Prepared | Report:
+            if where is None:
+                missing.extend(note for note in ids if note not in state.notes.rows)
+                gone = [note for note in ids if note in state.notes.rows]
+            else:
+                gone = self._fitting(state, where)
+            return ({"ids": gone}, None) if gone else Report()
+
+        report = self._change("forget", prepare, operation_id)
+        return replace(report, missing=missing)
+
+    def _fitting(self, state: State, where: Mapping[str, Any]) -> list[str]:
+        with self._lock:
+            view = state.view()
+        mask = allowed_rows(
+            view.notes, domain=None, since=None, until=None, where=where, include_superseded=True
+        )
+        return [state.notes.ids[row] for row in mask.nonzero()[0].tolist()]
+
+    def configure(self, *, operation_id: str | None = None, **changes: Any) -> Report:
+        """Save other values of read settings, for every later open of the store.
+
+        Parameters
+        ----------
+        operation_id : str, optional
+        **changes
+            Read fields of `Settings`; a rule's threshold is ``concept_threshold``.
+
+        Returns
+        -------
+        Report
+
+        Raises
+        ------
+        SettingsMismatch
+            A field shapes the state and is fixed.
+        InvalidInput
+            A field is unknown or a value out of range.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> _ = mem.configure(concept_threshold=3.0)
+        >>> mem.settings.concept_links.threshold
+        3.0
+        """
+        asked = {
+            "concept_links.threshold" if name == "concept_threshold" else name: value
+            for name, value in changes.items()
+        }
+        if not asked:
+            raise InvalidInput(
+                f"configure: name a setting: {', '.join(sorted(Settings.read_fields()))}."
+            )
+        mine = self.settings.with_changes(asked, read_only=True)
+
+        def prepare(state: State) -> Prepared:
+            state.settings.with_changes(asked, read_only=True)
+            return {"changes": asked}, None
+
+        report = self._change("configure", prepare, operation_id)
+        self.settings = mine
+        return report
+
+    # -- the control ----------------------------------------------------------------------------
+
+    def rebuild_links(self) -> Control:
+        """Return the control: the same notes, links recomputed from them alone, for reading.
+
+        What outcomes taught is not in it. It shows the memory of now and does not follow it.
+
+        Returns
+        -------
+        Control
+            It has every verb that looks.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> _ = mem.link("timeout", "backoff", 2.0)
+        >>> mem.rebuild_links().links.weight("timeout", "backoff")
+        0.0
+        """
+        view = self._view(text=True)
+        return Control(view, self.settings, self._now)
+
+    # -- the store ------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path | None:
+        """The store's folder, None for a memory that is nowhere else."""
+        return self._port.path
+
+    @property
+    def position(self) -> int:
+        """The operation that the memory reflects."""
+        return self._view().position
+
+    @property
+    def closed(self) -> bool:
+        """Whether the memory was closed."""
+        return self._closed
+
+    def info(self) -> dict[str, Any]:
+        """Return `stats`, the settings and what the store takes on disk."""
+        with self._lock:
+            size = self._state.links.nbytes
+        return {
+            **self.stats(),
+            "link_bytes": size,
+            "settings": self.settings.to_dict(),
+            **self._port.info(),
+        }
+
+    def snapshot(self) -> bool:
+        """Save the state as a snapshot, so that an open need not replay the journal.
+
+        Snapshots are taken by themselves as the journal grows. A crash leaves the old or the new.
+
+        Returns
+        -------
+        bool
+            False where there was nothing to save or another process is at it.
+        """
+        self._usable(writing=True)
+        return self._store("snapshot").snapshot(self)
+
+    def verify(self, *, digest: bool = False) -> Verification:
+        """Check every file of the store against its hash, and the journal against its chain.
+
+        Parameters
+        ----------
+        digest : bool
+            Also load the store anew and give `Verification.digest`, equal in every process.
+
+        Returns
+        -------
+        Verification
+            ``ok``, ``problems`` (file, reason), ``files``, ``digest``.
+        """
+        self._usable()
+        return self._store("verify").verify(self, digest=digest)
+
+    def vacuum(self) -> Report:
+        """Erase what was forgotten from every file of the store.
+
+        Returns
+        -------
+        Report
+
+        Raises
+        ------
+        VacuumIncomplete
+            Readers hold the journal; run it again.
+        """
+        self._usable(writing=True)
+        store = self._store("vacuum")
+        report = self._change("purge", lambda _: ({}, None), None)
+        store.vacuum(self)
+        return report
+
+    def backup(self, target: str | os.PathLike[str]) -> Path:
+        """Copy the store to a new folder, whole and consistent, while others write.
+
+        Parameters
+        ----------
+        target : path
+            A folder that does not exist.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        StoreExists
+            Something is at `target`.
+        """
+        self._usable()
+        return self._store("backup").backup(self, Path(target))
+
+    def reembed(self, embedder: Any) -> Report:
+        """Not in this version: it keeps no vectors.
+
+        Raises
+        ------
+        InvalidInput
+            Always.
+        """
+        raise InvalidInput("reembed: this version keeps no vectors.")
+
+    def _store(self, verb: str) -> Store:
+        if not isinstance(self._port, Store):
+            raise InvalidInput(
+                f"{verb}: this memory has no store: make it with fastassoc.open(path)."
+            )
+        return self._port
+
+    def export_lines(self) -> Iterator[dict[str, Any]]:
+        """Give the whole memory as JSON values, one a line; `import_lines` restores it.
+
+        Raises
+        ------
+        ClosedHandle
+            The memory is closed.
+        """
+        from fastassoc.transfer import export_lines
+
+        self._view()
+        return export_lines(self._state)
+
+    def import_lines(self, lines: Any) -> Report:
+        """Restore what `export_lines` gave into an empty memory, weights and times included.
+
+        Parameters
+        ----------
+        lines : iterable of dict
+
+        Returns
+        -------
+        Report
+
+        Raises
+        ------
+        InvalidInput
+            A line cannot be taken, or the memory holds other things.
+        """
+        from fastassoc.transfer import import_into
+
+        return import_into(self, lines)
+
+    def close(self) -> None:
+        """Close the memory; what was acknowledged is saved. Closing twice does nothing."""
+        if self._closed or self._pid != os.getpid():
+            return
+        with self._writing, self._lock:
+            self._closed = True
+            self._port.close()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            if hasattr(self, "_port"):
+                self.close()
+
+    def __repr__(self) -> str:
+        where = self.path or "in memory"
+        return f"<fastassoc.Memory {where}{' (closed)' if self._closed else ''}>"
+
+
+def open_memory(
+    path: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    read_only: bool = False,
+    settings: Settings | None = None,
+    embedder: Any = None,
+    sync: str = "full",
+    timeout: float = 10.0,
+    clock: Callable[[], datetime] | None = None,
+) -> Memory:
+    """Open a store, or make one.
+
+    Parameters
+    ----------
+    path : path
+        The store's folder.
+    create : bool
+        Whether to make a store where there is none.
+    read_only : bool
+        Open for reading only.
+    settings : Settings, optional
+        Those of a new store. For an existing one the state fields must be the store's; read
+        fields hold for this handle.
+    embedder : optional
+        Not in this version.
+    sync : {"full", "normal", "off"}
+        What a returned call means: it is on disk; in the journal, surviving a kill; the same
+        without any sync, for loads that can be repeated.
+    timeout : float
+        Seconds to wait for another process that writes.
+    clock : callable, optional
+        Returns the time as an aware datetime.
+
+    Returns
+    -------
+    Memory
+
+    Raises
+    ------
+    StoreNotFound
+        There is none, and `create` is false or `read_only` true.
+    SettingsMismatch
+        The store was made with other settings.
+    CorruptStore, FormatTooNew, ReadOnlyStore, StoreLocked
+        The store cannot be opened; the message says why.
+
+    Examples
+    --------
+    >>> import tempfile, fastassoc as fa
+    >>> folder = tempfile.mkdtemp()
+    >>> with fa.open(folder + "/m.fa") as mem:
+    ...     nid = mem.write("Tea is hot.")
+    >>> with fa.open(folder + "/m.fa") as mem:
+    ...     nid in mem
+    True
+    """
+    check_settings(settings)
+    no_embedder(embedder)
+    checks.one_of(sync, "sync", ("full", "normal", "off"))
+    wait = checks.real(timeout, "timeout", 0.0, 1e6)
+    memory = Memory.__new__(Memory)
+    memory._clock = clock
+    port, state = Store.open(
+        Path(path),
+        create=create and not read_only,
+        read_only=read_only,
+        settings=settings,
+        sync=sync,
+        timeout=wait,
+        now=memory._now,
+    )
+    try:
+        if settings is not None:
+            state.settings.require_same_state(settings)
+        memory._setup(port, state, settings or state.settings, clock)
+    except BaseException:
+        port.close()
+        raise
+    return memory
+
+
+def check_settings(settings: object) -> None:
+    """Refuse what is no Settings."""
+    if settings is not None and not isinstance(settings, Settings):
+        raise InvalidInput(f"settings: found {settings!r}, expected fastassoc.Settings(...).")
+
+
+def no_embedder(embedder: object) -> None:
+    """Refuse an embedder: vectors are not in this version."""
+    if embedder is not None:
+        raise InvalidInput("embedder: this version reads by text and concepts; leave it out.")
+
+
+def id_maker(operation_id: str | None) -> Callable[[int], str]:
+    """New note ids by row number: from the operation's id, so that a repeat names the same notes."""
+    if operation_id is None:
+        return lambda row: uuid7()
+    return lambda row: str(uuid.uuid5(NAMESPACE, f"{operation_id}\n{row}"))
+
+
+def uuid7() -> str:
+    """A UUID of version 7 (RFC 9562): milliseconds, then random bits."""
+    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
+    value = value & ~(0xF << 76) | 7 << 76
+    value = value & ~(0x3 << 62) | 2 << 62
+    return str(uuid.UUID(int=value))
+
+
+def repeated_ids(batch: NoteBatch, state: State) -> list[tuple[int, str]]:
+    """Places and ids of rows whose id exists, or came before in the batch."""
+    seen: set[str] = set()
+    twice = []
+    for place, note in enumerate(batch.columns["id"].to_pylist()):
+        if note in state.notes.rows or note in seen:
+            twice.append((place, note))
+        seen.add(note)
+    return twice
+
+
+def note_ids(notes: Any, name: str) -> list[str]:
+    """Ids from a list of ids or hits."""
+    if isinstance(notes, (str, bytes)) or not hasattr(notes, "__iter__"):
+        raise InvalidInput(f"{name}: found {notes!r}, expected a list of note ids or hits.")
+    found = []
+    for one in notes:
+        note = one.id if isinstance(one, Hit) else one
+        if not isinstance(note, str):
+            raise InvalidInput(f"{name}: found {one!r} in the list, expected note ids or hits.")
+        found.append(str(note))
+    return found
+
+

@@ -1,0 +1,100 @@
+"""Where operations are kept in order: nowhere but in memory, or in a store (`store.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fastassoc.state import Operation, State
+
+if TYPE_CHECKING:
+    from fastassoc.memory import Memory
+
+__all__ = ["Held", "InMemory", "Port"]
+
+
+class Held(Protocol):
+    """The right to write, until it is given back."""
+
+    def catch_up(self, state: State) -> State:
+        """The state with everything that others did; perhaps another object."""
+
+    def done(self, operation_id: str) -> int | None:
+        """The position of an operation with this id, None if there is none."""
+
+    def append(self, operation: Operation) -> int:
+        """Save an operation for good and return its position."""
+
+
+class Port(Protocol):
+    """The order of operations, and everything that lies behind it."""
+
+    path: Path | None
+    read_only: bool
+    timeout: float
+
+    def locked(self) -> AbstractContextManager[Held]:
+        """Wait for the right to write."""
+
+    def changed(self, position: int) -> bool:
+        """Whether there is more than the caller at `position` has applied."""
+
+    def catch_up(self, state: State) -> State:
+        """The state with everything that others did, without waiting for a writer."""
+
+    def tend(self, memory: Memory) -> None:
+        """What is due after an operation, such as an automatic snapshot."""
+
+    def info(self) -> dict[str, Any]:
+        """What it takes on disk."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class InMemory:
+    """Operations that are applied and then gone; only their ids are kept."""
+
+    path: Path | None = None
+    read_only = False
+    timeout = 0.0
+
+    def __init__(self) -> None:
+        self._done: dict[str, int] = {}
+        self._position = 0
+
+    @contextmanager
+    def locked(self) -> Iterator[InMemory]:
+        """The memory's own lock is enough."""
+        yield self
+
+    def changed(self, position: int) -> bool:
+        """No one else writes."""
+        return False
+
+    def catch_up(self, state: State) -> State:
+        """Nothing to catch up with."""
+        return state
+
+    def done(self, operation_id: str) -> int | None:
+        """The position of an operation with this id."""
+        return self._done.get(operation_id)
+
+    def append(self, operation: Operation) -> int:
+        """Give the operation its place."""
+        self._position += 1
+        if operation.op_id is not None:
+            self._done[operation.op_id] = self._position
+        return self._position
+
+    def tend(self, memory: Memory) -> None:
+        """Nothing is due."""
+
+    def info(self) -> dict[str, Any]:
+        """Nothing is on disk."""
+        return {"path": None}
+
+    def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,169 @@
+"""What a read is asked, checked before any work is done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastassoc.errors import InvalidInput
+from fastassoc.filters import check_where
+from fastassoc.settings import RANKS
+from fastassoc.times import micros
+
+__all__ = ["Query", "list_of_names", "whole"]
+
+ORDERS = ("relevance", "recency")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """The checked arguments of `Memory.read`; times in microseconds UTC."""
+
+    text: str | None = None
+    concepts: tuple[str, ...] | None = None
+    like: str | None = None
+    k: int = 10
+    rank: str | None = None
+    hops: int = 1
+    domain: str | list[str] | None = None
+    since: int | None = None
+    until: int | None = None
+    where: Mapping[str, Any] | None = None
+    min_score: float = 0.0
+    order_by: str = "relevance"
+    diversity: float = 0.0
+    fingerprint: str | None = None
+    include_superseded: bool = False
+    at_least: int | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        query: str | None = None,
+        *,
+        concepts: Sequence[str] | None = None,
+        vector: Any = None,
+        like: str | None = None,
+        k: int = 10,
+        rank: str | None = None,
+        hops: int = 1,
+        domain: str | Sequence[str] | None = None,
+        since: Any = None,
+        until: Any = None,
+        where: Mapping[str, Any] | None = None,
+        min_score: float = 0.0,
+        order_by: str = "relevance",
+        diversity: float = 0.0,
+        fingerprint: str | None = None,
+        include_superseded: bool = False,
+        reinforce: bool = False,
+        session: str | None = None,
+        at_least: int | None = None,
+    ) -> Query:
+        """The query, if every argument can be taken.
+
+        Raises
+        ------
+        InvalidInput
+            One cannot, with what was found and what was expected.
+        """
+        if vector is not None:
+            raise InvalidInput(
+                "vector: this version reads by text and concepts; leave the vector out."
+            )
+        for name, value in (("include_superseded", include_superseded), ("reinforce", reinforce)):
+            if not isinstance(value, bool):
+                raise InvalidInput(f"{name}: found {value!r}, expected True or False.")
+        text(session, "session")
+        low = None if since is None else micros(since, "since")
+        high = None if until is None else micros(until, "until")
+        if low is not None and high is not None and low > high:
+            raise InvalidInput(f"since: {since!r} lies after until: {until!r}.")
+        domains: str | list[str] | None
+        if domain is None or isinstance(domain, str):
+            domains = text(domain, "domain")
+        else:
+            domains = list(list_of_names(domain, "domain"))
+        return cls(
+            text=text(query, "query"),
+            concepts=None if concepts is None else list_of_names(concepts, "concepts"),
+            like=text(like, "like"),
+            k=whole(k, "k", 1, 1_000_000),
+            rank=one_of(rank, "rank", (None, *RANKS)),
+            hops=whole(hops, "hops", 1, 3),
+            domain=domains,
+            since=low,
+            until=high,
+            where=None if where is None else check_where(where),
+            min_score=share(min_score, "min_score"),
+            order_by=str(one_of(order_by, "order_by", ORDERS)),
+            diversity=share(diversity, "diversity"),
+            fingerprint=text(fingerprint, "fingerprint"),
+            include_superseded=include_superseded,
+            at_least=None if at_least is None else whole(at_least, "at_least", 0, 2**63 - 1),
+        )
+
+
+def text(value: Any, name: str) -> str | None:
+    """A text or None."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name}: found {type(value).__name__} {value!r}, expected a text.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            f"{name}: found a lone surrogate in {value!r}, expected valid Unicode text."
+        ) from None
+    return value
+
+
+def list_of_names(value: Any, name: str) -> tuple[str, ...]:
+    """Texts from a list, tuple or set; a bare text is refused."""
+    if isinstance(value, (set, frozenset)):
+        value = sorted(value, key=str)
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise InvalidInput(
+            f"{name}: found {value!r}, expected a list of names, such as [{str(value)!r}]."
+        )
+    for item in value:
+        if not isinstance(item, str):
+            raise InvalidInput(f"{name}: found {item!r} in the list, expected texts only.")
+        text(item, name)
+    return tuple(value)
+
+
+def whole(value: Any, name: str, low: int, high: int) -> int:
+    """A whole number in [low, high]."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidInput(f"{name}: found {value!r}, expected a whole number from {low}.")
+    number = int(value.__index__())
+    if not low <= number <= high:
+        raise InvalidInput(f"{name}: found {number}, expected a whole number from {low} to {high}.")
+    return number
+
+
+def real(value: Any, name: str, low: float, high: float) -> float:
+    """A number in [low, high]."""
+    good = isinstance(value, (int, float)) or hasattr(value, "__float__")
+    if not good or isinstance(value, (bool, str)) or not math.isfinite(value):
+        raise InvalidInput(f"{name}: found {value!r}, expected a number from {low:g} to {high:g}.")
+    if not low <= float(value) <= high:
+        raise InvalidInput(f"{name}: found {value!r}, expected a number from {low:g} to {high:g}.")
+    return float(value)
+
+
+def share(value: Any, name: str) -> float:
+    """A number in [0, 1]."""
+    return real(value, name, 0.0, 1.0)
+
+
+def one_of(value: Any, name: str, known: tuple[str | None, ...]) -> str | None:
+    """One of the known options."""
+    if value not in known:
+        options = ", ".join(repr(option) for option in known)
+        raise InvalidInput(f"{name}: found {value!r}, expected one of {options}.")
+    return str(value) if value is not None else None

@@ -1,0 +1,496 @@
+"""The read: scan, plan, score, merge, explain; four steps over one view, then the reasons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastassoc.answers import Hit, Recall, Step
+from fastassoc.errors import FastAssocError, NoteNotFound
+from fastassoc.filters import allowed_rows
+from fastassoc.links import Expansion
+from fastassoc.query import Query
+from fastassoc.settings import Settings
+from fastassoc.state import StateView
+from fastassoc.times import moment
+from fastassoc.words import STOP_WORDS, tokens
+
+__all__ = ["needs_text", "read"]
+
+Rows = NDArray[np.int32]
+Scores = NDArray[np.float64]
+DEFAULT_IMPORTANCE = 0.5
+
+
+
+def needs_text(query: Query, settings: Settings) -> bool:
+    """Whether a read of this query looks at the text index."""
+    return query.text is not None or (query.rank or settings.rank) == "flat" or bool(query.like)
+
+
+@dataclass
+class Scan:
+    """What the query names, and which rows it may return.
+
+    Attributes
+    ----------
+    allowed : uint8 [n]
+    exact : list of int
+        Rows with the query's text or fingerprint.
+    named : list of int
+        Concept ids that were asked, variants included, in order of mention.
+    variants : dict of int to list of int
+    unknown : list of str
+    words : list of str
+        Content words of the text.
+    terms : uint32 [t]
+        Known stems of the text, for BM25.
+    coverage : float
+        How much of the query anything in the store explains, in [0, 1].
+    """
+
+    allowed: NDArray[np.uint8]
+    exact: list[int] = field(default_factory=list)
+    named: list[int] = field(default_factory=list)
+    variants: dict[int, list[int]] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    terms: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+    coverage: float = 0.0
+
+
+@dataclass
+class Scored:
+    """Candidate rows, best first, and what made them candidates.
+
+    Attributes
+    ----------
+    rows : list of int
+    scores : list of float
+        The rank score of each.
+    direct : set of int
+        Rows among the first k of the direct score.
+    """
+
+    rows: list[int]
+    scores: list[float]
+    direct: set[int]
+    expansion: Expansion | None = None
+
+
+def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
+    """The answer to one query over one view of the state.
+
+    Parameters
+    ----------
+    view : StateView
+    query : Query
+    settings : Settings
+        Read fields of the handle that asks.
+    now : int
+        Microseconds UTC, for decay.
+    """
+    clock = Clock()
+    found = scan(view, query)
+    clock.lap("scan")
+    rank = plan(query, settings, found)
+    pool = query.k + len(found.exact) + (4 * query.k if query.diversity else 0)
+    scored = RANKED[rank](view, query, settings, found, now, pool)
+    clock.lap("score")
+    hits = merge(view, query, found, scored, rank)
+    clock.lap("merge")
+    recall = explain(view, query, settings, found, scored, rank, hits, now)
+    clock.lap("explain")
+    return replace(recall, timings=clock.laps)
+
+
+class Clock:
+    """Seconds of each stage."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = perf_counter()
+
+    def lap(self, name: str) -> None:
+        """Close a stage."""
+        now = perf_counter()
+        self.laps[name] = now - self._last
+        self._last = now
+
+
+# -- scan ---------------------------------------------------------------------------------------
+
+
+def scan(view: StateView, query: Query) -> Scan:
+    """Find what the query names, and the rows that it may return."""
+    notes = view.notes
+    found = Scan(
+        allowed=allowed_rows(
+            notes,
+            domain=query.domain,
+            since=query.since,
+            until=query.until,
+            where=query.where,
+            include_superseded=query.include_superseded,
+        )
+    )
+    text = query.text
+    if query.like is not None:
+        row = notes.table.rows.get(query.like)
+        if row is None or row >= notes.n or not notes.alive[row]:
+            raise NoteNotFound(f"like: no live note has the id {query.like!r}.")
+        found.named.extend(int(c) for c in notes.table.concepts_of(row)[0])
+        found.allowed = found.allowed.copy()
+        found.allowed[row] = 0
+        text = text or notes.table.texts[row]
+    rows: list[int] = []
+    if query.fingerprint is not None:
+        rows += notes.table.by_fingerprint(query.fingerprint)
+    if query.text:
+        rows += notes.table.by_text(query.text)
+    found.exact = [row for row in dict.fromkeys(rows) if row < notes.n and found.allowed[row]]
+    name_concepts(view, query, found)
+    weigh_text(view, query, text, found)
+    return found
+
+
+def name_concepts(view: StateView, query: Query, found: Scan) -> None:
+    """Concepts given by name, then those found in the text, then their variants."""
+    vocabulary = view.vocabulary
+    named = dict.fromkeys(found.named)
+    for name in query.concepts or ():
+        concept = vocabulary.find(name)
+        if concept is None:
+            found.unknown.append(name)
+        else:
+            named[concept] = None
+    if query.text:
+        named.update(dict.fromkeys(vocabulary.find_in(query.text, eligible(view))))
+    if query.like is None:
+        for concept in list(named):
+            others = [c for c in vocabulary.variants(concept) if c not in named]
+            if others:
+                found.variants[concept] = others
+                named.update(dict.fromkeys(others))
+    found.named = list(named)
+
+
+def eligible(view: StateView) -> Callable[[int], bool]:
+    """Whether a concept may be found in a text: given to a live note, on two, or linked."""
+    df, declared, links = view.notes.df, view.notes.declared, view.links
+
+    def allowed(concept: int) -> bool:
+        if concept < len(df) and (declared[concept] > 0 or df[concept] >= 2):
+            return True
+        return (concept >= len(df) or df[concept] == 0) and links.degree(concept) > 0
+
+    return allowed
+
+
+def weigh_text(view: StateView, query: Query, text: str | None, found: Scan) -> None:
+    """Known stems of the text, and the share of the query that the store explains."""
+    asked = len(query.concepts or ()) + (1 if query.like else 0)
+    shares = [1.0 - len(found.unknown) / asked] if asked else []
+    if text is None and query.concepts and view.text is not None:
+        text = " ".join(query.concepts)
+    if text and view.text is not None:
+        stems = view.text.query(text)
+        found.terms = np.array(sorted(term for _, term in stems if term >= 0), np.uint32)
+        weights = [view.text.idf(term) for _, term in stems]
+        known = sum(w for w, (_, term) in zip(weights, stems, strict=True) if term >= 0)
+        covered = known / sum(weights) if weights else 0.0
+        if query.text:
+            found.words = [w for w in dict.fromkeys(tokens(text)) if w not in STOP_WORDS]
+            parts = {word for c in found.named for word in tokens(view.vocabulary.name(c))}
+            if found.words:
+                named = sum(word in parts for word in found.words) / len(found.words)
+                covered = max(covered, named)
+            elif found.named:
+                covered = 1.0
+            shares.append(covered)
+    found.coverage = min(1.0, sum(shares) / len(shares)) if shares else 0.0
+
+
+def plan(query: Query, settings: Settings, found: Scan) -> str:
+    """The rank to use: what was asked for, else counts where a concept was named, else flat."""
+    return query.rank or settings.rank or ("counts" if found.named or not found.words else "flat")
+
+
+# -- score --------------------------------------------------------------------------------------
+
+
+def score_counts(
+    view: StateView, query: Query, settings: Settings, found: Scan, now: int, pool: int
+) -> Scored:
+    """10 for each asked concept on a note, and the strength of each expanded one on it."""
+    rule = settings.concept_links
+    asked = np.array(sorted(found.named), np.uint32)
+    expansion = view.links.expand(
+        asked,
+        threshold=rule.threshold,
+        hops=query.hops,
+        hop_factor=settings.hop_factor,
+        product=rule.ceiling == 1.0,
+        max_fanout=settings.max_fanout,
+        now=now,
+    )
+    rows, scores, direct, direct_scores = view.notes.postings.count_read(
+        asked, expansion.ids, expansion.strengths, found.allowed, pool, view.notes.prefix
+    )
+    first, ordered = by_text(view, rows, scores, pool)
+    near, _ = by_text(view, direct, direct_scores, query.k)
+    return Scored(first, ordered, set(near), expansion)
+
+
+def by_text(
+    view: StateView, rows: Rows, scores: Scores, k: int
+) -> tuple[list[int], list[float]]:
+    """The first k by score, then text descending in code-point order, then order of writing."""
+    texts = view.notes.table.texts
+    held = sorted(zip(rows.tolist(), scores.tolist(), strict=True))
+    held.sort(key=lambda one: texts[one[0]], reverse=True)  # stable: equal texts stay by row
+    held.sort(key=lambda one: -one[1])
+    return [row for row, _ in held[:k]], [score for _, score in held[:k]]
+
+
+def score_flat(
+    view: StateView, query: Query, settings: Settings, found: Scan, now: int, pool: int
+) -> Scored:
+    """BM25 over the stems of the text."""
+    if view.text is None or not len(found.terms):
+        return Scored([], [], set())
+    rows, scores = view.text.best(
+        found.terms, settings.bm25_k1, settings.bm25_b, found.allowed, pool
+    )
+    return Scored(rows.tolist(), scores.tolist(), set(rows[: query.k].tolist()))
+
+
+RANKED: dict[str, Callable[[StateView, Query, Settings, Scan, int, int], Scored]] = {
+    "counts": score_counts,
+    "flat": score_flat,
+}
+
+
+# -- merge --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Placed:
+    """A row in its place, with the parts of its rank score."""
+
+    row: int
+    source: str
+    parts: dict[str, float]
+
+    @property
+    def rank_score(self) -> float:
+        """The sum of the parts."""
+        return math.fsum(self.parts.values())
+
+
+def merge(view: StateView, query: Query, found: Scan, scored: Scored, rank: str) -> list[Placed]:
+    """Exact notes first, then the candidates, cut to k."""
+    asked = set(found.named)
+    placed: list[Placed] = []
+    held = dict(zip(scored.rows, scored.scores, strict=True))
+    above = max(scored.scores, default=0.0) + 1.0
+    for row in found.exact[: query.k]:
+        # a bonus that lifts it above every other note, so that rank_score keeps ordering
+        parts = parts_of(view, row, held.get(row, 0.0), asked, rank)
+        placed.append(Placed(row, "exact", {"exact": above, **parts}))
+    placed.sort(key=lambda one: -one.rank_score)
+    seen = set(found.exact)
+    rest: list[Placed] = []
+    for row, score in zip(scored.rows, scored.scores, strict=True):
+        if row in seen:
+            continue
+        parts = parts_of(view, row, score, asked, rank)
+        if row not in scored.direct:
+            source = "association"
+        else:
+            carries = any(int(c) in asked for c in view.notes.table.concepts_of(row)[0])
+            source = "concept" if carries else "semantic"
+        rest.append(Placed(row, source, parts))
+    room = query.k - len(placed)
+    if query.diversity and room > 0:
+        rest = spread(view, rest, query.diversity, room)
+    return placed + rest[: max(0, room)]
+
+
+def parts_of(
+    view: StateView, row: int, score: float, asked: set[int], rank: str
+) -> dict[str, float]:
+    """The named parts of a rank score."""
+    if rank == "flat":
+        return {"text": score}
+    on_note = sum(int(c) in asked for c in view.notes.table.concepts_of(row)[0])
+    return {"asked": 10.0 * on_note, "association": score - 10.0 * on_note}
+
+
+def spread(view: StateView, pool: list[Placed], diversity: float, k: int) -> list[Placed]:
+    """The first k, each losing a share of its score for the concepts it has in common with a pick.
+
+    Score times ``1 - diversity * overlap``, the overlap being the largest Jaccard index of the
+    concepts, or of the words where neither note has a concept.
+    """
+    table = view.notes.table
+
+    def content(row: int) -> frozenset[object]:
+        held = table.concepts_of(row)[0].tolist()
+        return frozenset(held or tokens(table.texts[row]))
+
+    sets = {one.row: content(one.row) for one in pool}
+    picks: list[Placed] = []
+    left = list(pool)
+    overlap = dict.fromkeys(sets, 0.0)
+    while left and len(picks) < k:
+        best = max(left, key=lambda one: one.rank_score * (1.0 - diversity * overlap[one.row]))
+        left.remove(best)
+        lost = best.rank_score * diversity * overlap[best.row]
+        parts = {**best.parts, "diversity": -lost} if lost else best.parts
+        picks.append(replace(best, parts=parts))
+        for one in left:
+            a, b = sets[one.row], sets[best.row]
+            common = len(a & b) / len(a | b) if a | b else 0.0
+            overlap[one.row] = max(overlap[one.row], common)
+    return picks
+
+
+# -- explain ------------------------------------------------------------------------------------
+
+
+def explain(
+    view: StateView,
+    query: Query,
+    settings: Settings,
+    found: Scan,
+    scored: Scored,
+    rank: str,
+    placed: Sequence[Placed],
+    now: int,
+) -> Recall:
+    """Hits with their reasons, and what the query was understood to ask."""
+    paths = Paths(view, settings, found.named, scored.expansion, now)
+    hits: list[Hit] = []
+    reached: dict[str, float] = {}
+    name = view.vocabulary.name
+    for one in placed:
+        hit, through = hit_of(view, one, paths, found.coverage)
+        if hit.score < query.min_score:
+            continue
+        hits.append(hit)
+        reached.update({name(concept): paths.strength[concept] for concept in through})
+    if query.order_by == "recency":
+        hits.sort(key=lambda hit: (hit.created_at, hit.id), reverse=True)
+    named = [name(concept) for concept in found.named]
+    return Recall(
+        hits=hits,
+        query_concepts=named,
+        query_terms=list(dict.fromkeys([*named, *found.words])),
+        expanded_concepts=dict(sorted(reached.items(), key=lambda item: (-item[1], item[0]))),
+        variants={name(c): [name(o) for o in others] for c, others in found.variants.items()},
+        unknown=found.unknown,
+        reason=None if hits else why_empty(view, query, found, bool(placed)),
+        rank=rank,
+        position=view.position,
+    )
+
+
+class Paths:
+    """How the expanded concepts were reached.
+
+    Attributes
+    ----------
+    strength : dict of int to float
+        Of each expanded concept.
+    """
+
+    def __init__(
+        self,
+        view: StateView,
+        settings: Settings,
+        named: Sequence[int],
+        expansion: Expansion | None,
+        now: int,
+    ) -> None:
+        self._view = view
+        self._expansion = expansion
+        self._decay = settings.concept_links.decay_us
+        self._now = now
+        self.named = set(named)
+        self.strength: dict[int, float] = {}
+        if expansion is not None:
+            pairs = zip(expansion.ids.tolist(), expansion.strengths.tolist(), strict=True)
+            self.strength = dict(pairs)
+
+    def steps(self, concept: int, note: str) -> list[Step]:
+        """The links from an asked concept to `concept`, and the step into the note."""
+        name = self._view.vocabulary.name
+        out: list[Step] = []
+        if self._expansion is not None and concept in self.strength:
+            for a, b in self._expansion.path(concept):
+                link = self._view.links.get(min(a, b), max(a, b))
+                if link is None:
+                    raise FastAssocError(f"no link between {name(a)!r} and {name(b)!r} in the view")
+                age = max(0, self._now - link.updated_at)
+                factor = 1.0 if math.isinf(self._decay) else math.exp(-age / self._decay)
+                weight, written = link.weight * factor, link.written * factor
+                out.append(Step(name(a), name(b), "concept", weight, written, weight - written))
+        out.append(Step(name(concept), note, "carries", 0.0, 0.0, 0.0))
+        return out
+
+
+def hit_of(
+    view: StateView, one: Placed, paths: Paths, coverage: float
+) -> tuple[Hit, list[int]]:
+    """A hit, and the expanded concepts that it carries."""
+    table, name = view.notes.table, view.vocabulary.name
+    row = one.row
+    note = table.ids[row]
+    concepts = [int(c) for c in table.concepts_of(row)[0]]
+    asked = [c for c in concepts if c in paths.named]
+    through = sorted((c for c in concepts if c in paths.strength), key=name)
+    path = [step for c in asked for step in paths.steps(c, note)]
+    path += [step for c in through for step in paths.steps(c, note)]
+    rank_score = one.rank_score
+    importance = table.plain["importance"][row]
+    hit = Hit(
+        id=note,
+        text=table.texts[row],
+        score=1.0 if one.source == "exact" else coverage * rank_score / (1.0 + rank_score),
+        rank_score=rank_score,
+        parts=one.parts,
+        similarity=None,
+        source=one.source,
+        concepts=[name(c) for c in concepts],
+        via=[name(c) for c in through] if one.source == "association" else [],
+        path=path,
+        domain=table.domains[int(view.notes.domain[row])],
+        metadata=table.metadata(row),
+        created_at=moment(int(view.notes.created_at[row])),
+        valence=table.valence.get(row, 0.0),
+        importance=DEFAULT_IMPORTANCE if importance is None else importance,
+    )
+    return hit, through
+
+
+def why_empty(view: StateView, query: Query, found: Scan, weak: bool) -> str:
+    """Why there is no hit, in plain words."""
+    if not view.notes.table.n_alive:
+        return "the store is empty"
+    if not (query.text or query.concepts or query.like or query.fingerprint):
+        return "the query is empty: give a text, concepts=, like= or fingerprint="
+    if weak:
+        return f"every hit scores below min_score {query.min_score:g}"
+    if not found.allowed.any():
+        return "no note passes the filters"
+    if found.named:
+        return "no note that passes the filters carries a named concept or one linked to it"
+    if found.unknown:
+        return f"the store has no concept named {', '.join(map(repr, found.unknown))}"
+    return "the store knows no concept and no word of the query"
