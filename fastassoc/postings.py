@@ -19,7 +19,10 @@ from fastassoc.kernels import reading
 
 __all__ = ["CountRead", "Grow", "Postings", "PostingsView", "zeros"]
 
-# A tail larger than both is folded into the base: a share keeps the cost of folding linear.
+# Newer rows go through two sorted runs, so that a view after every row costs next to nothing: a
+# late run of at most LATE_MOST postings, then a tail, folded into the base when it is larger than
+# both limits. A share keeps the cost of folding linear.
+LATE_MOST = 1024
 TAIL_LEAST = 8192
 TAIL_SHARE = 32
 # The usual width of a row: at most one row in this many is wider, and those are listed.
@@ -85,6 +88,13 @@ class CountRead(NamedTuple):
     direct_scores: NDArray[np.float64]
 
 
+def _range(run: NDArray[np.uint64], term: int) -> slice:
+    if not run.size:
+        return slice(0, 0)
+    low, high = np.searchsorted(run, np.array([term << 32, (term + 1) << 32], np.uint64))
+    return slice(int(low), int(high))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PostingsView:
     """The lists at one moment; never changes, safe in many threads.
@@ -99,7 +109,10 @@ class PostingsView:
         The base. `base_values` has length 0 where the lists carry no values.
     tail : uint64[t]
     tail_values : float32[t]
-        Sorted keys ``term << 32 | row`` of the rows that the base does not hold.
+        Sorted keys ``term << 32 | row`` of newer rows.
+    late : uint64[l]
+    late_values : float32[l]
+        The same of the newest rows.
     flat : uint32[m]
     ptr : int64[n_rows + 1]
     flat_values : float32[m]
@@ -116,54 +129,53 @@ class PostingsView:
     base_values: NDArray[np.float32]
     tail: NDArray[np.uint64]
     tail_values: NDArray[np.float32]
+    late: NDArray[np.uint64]
+    late_values: NDArray[np.float32]
     flat: NDArray[np.uint32]
     ptr: NDArray[np.int64]
     flat_values: NDArray[np.float32]
     width: int
     wide: NDArray[np.int32]
 
-    def _tail_range(self, term: int) -> tuple[int, int]:
-        edges = np.array([term << 32, (term + 1) << 32], np.uint64)
-        low, high = np.searchsorted(self.tail, edges)
-        return int(low), int(high)
+    def _pieces(self, term: int) -> tuple[slice, slice, slice]:
+        """Where the list of `term` lies in base, tail and late run."""
+        base = slice(0, 0)
+        if term < self.indptr.size - 1:
+            base = slice(int(self.indptr[term]), int(self.indptr[term + 1]))
+        return base, _range(self.tail, term), _range(self.late, term)
 
     def rows(self, term: int) -> NDArray[np.int32]:
         """Rows that hold `term`, int32, ascending; dead rows included."""
         if not 0 <= term < self.n_terms:
             return np.empty(0, np.int32)
-        low, high = self._tail_range(term)
-        newer = (self.tail[low:high] & np.uint64(0xFFFFFFFF)).astype(np.int32)
-        if term >= self.indptr.size - 1:
-            return newer
-        older = self.base_rows[self.indptr[term] : self.indptr[term + 1]]
-        return np.concatenate([older, newer]) if newer.size else older
+        base, tail, late = self._pieces(term)
+        older = self.base_rows[base]
+        if tail.start == tail.stop and late.start == late.stop:
+            return older
+        newer = np.concatenate([self.tail[tail], self.late[late]]) & np.uint64(0xFFFFFFFF)
+        return np.concatenate([older, newer.astype(np.int32)])
 
     def values(self, term: int) -> NDArray[np.float32]:
         """Values of `term`, float32, parallel to `rows(term)`; empty where there are none."""
         if not 0 <= term < self.n_terms or self.flat_values.size == 0:
             return np.empty(0, np.float32)
-        low, high = self._tail_range(term)
-        newer = self.tail_values[low:high]
-        if term >= self.indptr.size - 1:
-            return newer
-        older = self.base_values[self.indptr[term] : self.indptr[term + 1]]
-        return np.concatenate([older, newer]) if newer.size else older
+        base, tail, late = self._pieces(term)
+        return np.concatenate(
+            [self.base_values[base], self.tail_values[tail], self.late_values[late]]
+        )
 
     def count(self, term: int) -> int:
         """How many rows hold `term`; dead rows included."""
         if not 0 <= term < self.n_terms:
             return 0
-        low, high = self._tail_range(term) if self.tail.size else (0, 0)
-        if term >= self.indptr.size - 1:
-            return high - low
-        return int(self.indptr[term + 1] - self.indptr[term]) + high - low
+        return sum(piece.stop - piece.start for piece in self._pieces(term))
 
     def counts(self) -> NDArray[np.int64]:
         """Rows of every term, int64[n_terms]; dead rows included."""
         counts = np.zeros(self.n_terms, np.int64)
         counts[: self.indptr.size - 1] = np.diff(self.indptr)
-        if self.tail.size:
-            terms = (self.tail >> np.uint64(32)).astype(np.int64)
+        for run in (self.tail, self.late):
+            terms = (run >> np.uint64(32)).astype(np.int64)
             counts += np.bincount(terms, minlength=self.n_terms)
         return counts
 
@@ -184,7 +196,8 @@ class PostingsView:
         weights : float64[m]
         out : float64[n_rows or more]
         """
-        reading.accumulate(self.indptr, self.base_rows, self.tail, ids, weights, out)
+        lists = (self.indptr, self.base_rows, self.tail, self.late)
+        reading.accumulate(*lists, ids, weights, out)
 
     def count_read(
         self,
@@ -248,8 +261,8 @@ class PostingsView:
             )
         return CountRead(
             *reading.count_read(
-                self.indptr, self.base_rows, self.tail, self.flat, self.ptr, self.width, self.wide,
-                asked, expanded, strengths, allowed, prefix, k, way, self.n_rows,
+                self.indptr, self.base_rows, self.tail, self.late, self.flat, self.ptr, self.width,
+                self.wide, asked, expanded, strengths, allowed, prefix, k, way, self.n_rows,
                 zeros("rows", self.n_rows), zeros("terms", self.n_terms),
             )
         )  # fmt: skip
@@ -285,7 +298,9 @@ class Postings:
         self._tail: NDArray[np.uint64] = np.empty(0, np.uint64)
         self._tail_values: NDArray[np.float32] = np.empty(0, np.float32)
         self._base_to = 0  # rows that the base holds
-        self._tail_to = 0  # rows that base and tail hold
+        self._late: NDArray[np.uint64] = np.empty(0, np.uint64)
+        self._late_values: NDArray[np.float32] = np.empty(0, np.float32)
+        self._late_to = 0  # rows that base, tail and late run hold
         self._width = 0
         self._wide: NDArray[np.int32] = np.empty(0, np.int32)
         self._view: PostingsView | None = None
@@ -299,7 +314,10 @@ class Postings:
     def nbytes(self) -> int:
         """Bytes of the forward lists, the base and the tail."""
         arrays = (self._flat, self._ptr, self._values)
-        held = (self._indptr, self._rows, self._base_values, self._tail, self._tail_values)
+        held = (
+            self._indptr, self._rows, self._base_values,
+            self._tail, self._tail_values, self._late, self._late_values,
+        )  # fmt: skip
         return sum(g.array().nbytes for g in arrays) + sum(a.nbytes for a in held)
 
     def append(
@@ -363,8 +381,8 @@ class Postings:
             self._publish()
             view = self._view = PostingsView(
                 self.n_rows, self.n_terms, self._indptr, self._rows, self._base_values,
-                self._tail, self._tail_values, self._flat.array(), self._ptr.array(),
-                self._values.array(), self._width, self._wide,
+                self._tail, self._tail_values, self._late, self._late_values, self._flat.array(),
+                self._ptr.array(), self._values.array(), self._width, self._wide,
             )  # fmt: skip
         return view
 
@@ -375,24 +393,25 @@ class Postings:
         if outside > TAIL_LEAST and outside > self._rows.size // TAIL_SHARE:
             self._fold(flat, ptr, n)
             return
-        keys = kernels.tail_keys(flat, ptr, self._tail_to, n)
+        first, self._late_to = self._late_to, n
+        keys = kernels.tail_keys(flat, ptr, first, n)
+        values = np.empty(0, np.float32)
         if self.with_values:
             order = np.argsort(keys, kind="stable")
-            values = self._values.array()[ptr[self._tail_to] : ptr[n]][order]
+            values = self._values.array()[ptr[first] : ptr[n]][order]
             keys = keys[order]
         else:
-            values = np.empty(0, np.float32)
             keys.sort()
-        if self._tail.size:
-            keys, values = kernels.merge_tail(self._tail, self._tail_values, keys, values)
-        self._tail, self._tail_values = keys, values
-        lengths = np.diff(ptr[self._tail_to : n + 1])
-        wide = np.flatnonzero(lengths > self._width) + self._tail_to
+        late = kernels.merge_tail(self._late, self._late_values, keys, values)
+        if late[0].size > LATE_MOST:
+            self._tail, self._tail_values = kernels.merge_tail(self._tail, self._tail_values, *late)
+            late = np.empty(0, np.uint64), np.empty(0, np.float32)
+        self._late, self._late_values = late
+        wide = np.flatnonzero(np.diff(ptr[first : n + 1]) > self._width) + first
         if wide.size * WIDE_SHARE > n:
             self._set_width(ptr)
         elif wide.size:
             self._wide = np.concatenate([self._wide, wide.astype(np.int32)])
-        self._tail_to = n
 
     def _fold(self, flat: NDArray[np.uint32], ptr: NDArray[np.int64], n: int) -> None:
         self._indptr, self._rows, self._base_values = kernels.extend_base(
@@ -401,7 +420,8 @@ class Postings:
         )  # fmt: skip
         self._tail = np.empty(0, np.uint64)
         self._tail_values = np.empty(0, np.float32)
-        self._base_to = self._tail_to = n
+        self._late, self._late_values = self._tail, self._tail_values
+        self._base_to = self._late_to = n
         self._set_width(ptr)
 
     def _set_width(self, ptr: NDArray[np.int64]) -> None:

@@ -150,7 +150,8 @@ class TextView:
         lists = self.postings
         reading.bm25(
             lists.indptr, lists.base_rows, lists.base_values, lists.tail, lists.tail_values,
-            ids, idf, self.lengths, self.average, float(k1), float(b), out,
+            lists.late, lists.late_values, ids, idf, self.lengths, self.average,
+            float(k1), float(b), out,
         )  # fmt: skip
 
     def weights(

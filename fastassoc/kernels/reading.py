@@ -16,7 +16,6 @@ from fastassoc.kernels import inline, jit
 __all__ = [
     "AUTO",
     "DENSE",
-    "FORWARD",
     "PRUNED",
     "SPARSE",
     "accumulate",
@@ -30,7 +29,6 @@ __all__ = [
 AUTO = 0
 SPARSE = 1  # walk the lists, keep the rows touched
 DENSE = 2  # walk the lists, scan all rows by blocks
-FORWARD = 4  # sum every row's own terms, in one sweep; for shares whose sums are exact
 PRUNED = 3  # score rows by their own terms, strongest expanded terms first, until none can matter
 
 Whole = Any  # int or a NumPy integer: mypy tells them apart, compiled code does not
@@ -133,7 +131,8 @@ def _offer(
 # --- scores ---------------------------------------------------------------------------------------
 
 
-def _accumulate(
+@inline
+def _add(
     indptr: NDArray[np.int64],
     rows: NDArray[np.int32],
     tail: NDArray[np.uint64],
@@ -141,7 +140,7 @@ def _accumulate(
     weights: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
-    """Add ``weights[i]`` to ``out[row]`` for every row of ``ids[i]``, in the order of `ids`."""
+    """`_accumulate` for a base and one sorted run."""
     n_base = indptr.size - 1
     n_tail = tail.size
     at = 0
@@ -160,7 +159,23 @@ def _accumulate(
                 at += 1
 
 
-def _bm25(
+def _accumulate(
+    indptr: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    tail: NDArray[np.uint64],
+    late: NDArray[np.uint64],
+    ids: NDArray[np.uint32],
+    weights: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Add ``weights[i]`` to ``out[row]`` for every row of ``ids[i]``, in the order of `ids`."""
+    _add(indptr, rows, tail, ids, weights, out)
+    # a row lies in one place only, so its order of sums is kept
+    _add(np.zeros(1, np.int64), np.empty(0, np.int32), late, ids, weights, out)
+
+
+@inline
+def _add_bm25(
     indptr: NDArray[np.int64],
     rows: NDArray[np.int32],
     values: NDArray[np.float32],
@@ -174,10 +189,7 @@ def _bm25(
     b: float,
     out: NDArray[np.float64],
 ) -> None:
-    """Add each term's BM25 weight to ``out[row]``, in the order of `ids`.
-
-    The weight is ``idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average))``.
-    """
+    """`_bm25` for a base and one sorted run."""
     n_base = indptr.size - 1
     n_tail = tail.size
     at = 0
@@ -198,6 +210,36 @@ def _bm25(
                 tf = np.float64(tail_values[at])
                 out[row_] += top * tf / (tf + k1 * (1.0 - b + b * lengths[row_] / average))
                 at += 1
+
+
+def _bm25(
+    indptr: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    values: NDArray[np.float32],
+    tail: NDArray[np.uint64],
+    tail_values: NDArray[np.float32],
+    late: NDArray[np.uint64],
+    late_values: NDArray[np.float32],
+    ids: NDArray[np.uint32],
+    idf: NDArray[np.float64],
+    lengths: NDArray[np.int32],
+    average: float,
+    k1: float,
+    b: float,
+    out: NDArray[np.float64],
+) -> None:
+    """Add each term's BM25 weight to ``out[row]``, in the order of `ids`.
+
+    The weight is ``idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average))``.
+    """
+    _add_bm25(
+        indptr, rows, values, tail, tail_values, ids, idf, lengths, average, k1, b, out
+    )  # fmt: skip
+    none = np.empty(0, np.float32)
+    _add_bm25(
+        np.zeros(1, np.int64), np.empty(0, np.int32), none, late, late_values, ids, idf, lengths,
+        average, k1, b, out,
+    )  # fmt: skip
 
 
 def _bm25_weights(
@@ -456,6 +498,7 @@ def _pruned(
     indptr: NDArray[np.int64],
     rows: NDArray[np.int32],
     tail: NDArray[np.uint64],
+    late: NDArray[np.uint64],
     flat: NDArray[np.uint32],
     ptr: NDArray[np.int64],
     width: int,
@@ -538,6 +581,7 @@ def _pruned(
             kept = False
             break
         most = 0.0
+        late_at = 0
         at = 0
         previous: Whole = 0
         for i in range(expanded.size):
@@ -553,21 +597,27 @@ def _pruned(
             if term < n_base:
                 begin = indptr[term]
                 count = indptr[term + 1] - begin
-            from_tail = 0
+            in_tail: Whole = 0
+            in_late: Whole = 0
             if tail.size > 0:
                 at = _tail_start(tail, term, previous, at)
-                previous = term
-                until = _tail_from(tail, np.uint64(term + 1) << np.uint64(32), at)
-                from_tail = until - at
-            if m + count + from_tail > found.size:
-                grown = 2 * found.size + count + from_tail
+                in_tail = _tail_start(tail, term + 1, term, at) - at
+            if late.size > 0:
+                late_at = _tail_start(late, term, previous, late_at)
+                in_late = _tail_start(late, term + 1, term, late_at) - late_at
+            previous = term
+            listed = count + in_tail + in_late
+            if m + listed > found.size:
+                grown = 2 * found.size + listed
                 found = np.concatenate((found[:m], np.empty(grown - m, np.int32)))
                 scores = np.concatenate((scores[:m], np.empty(grown - m, np.float64)))
-            for j in range(count + from_tail):
+            for j in range(listed):
                 if j < count:
                     row = np.int64(rows[begin + j])
-                else:
+                elif j < count + in_tail:
                     row = np.int64(tail[at + j - count] & np.uint64(LAST))
+                else:
+                    row = np.int64(late[late_at + j - count - in_tail] & np.uint64(LAST))
                 if out[row] != 0.0 or allowed[row] == 0:
                     continue
                 out[row] = 1.0
@@ -591,61 +641,11 @@ def _pruned(
     return True, top, top_scores
 
 
-@inline
-def _exact(strengths: NDArray[np.float64]) -> bool:
-    """Whether sums of the strengths are the same in any order: small multiples of 2**-20."""
-    exact = True
-    for i in range(strengths.size):
-        scaled = strengths[i] * 1048576.0
-        exact &= scaled == np.floor(scaled) and strengths[i] < 1048576.0
-    return exact
-
-
-@inline
-def _sweep(
-    flat: NDArray[np.uint32],
-    ptr: NDArray[np.int64],
-    allowed: NDArray[np.uint8],
-    prefix: NDArray[np.uint64],
-    k: int,
-    share: NDArray[np.float64],
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Sum the shares of every row's terms in row order, and select."""
-    n_rows = ptr.size - 1
-    heap = np.empty(min(k, n_rows), np.float64)
-    keys = np.empty(min(k, n_rows), np.uint64)
-    rows = np.empty(1024, np.int32)
-    scores = np.empty(1024, np.float64)
-    size = 0
-    m = 0
-    for row in range(n_rows):
-        score = 0.0
-        for p in range(ptr[row], ptr[row + 1]):
-            score += share[flat[p]]
-        if score > 0.0 and (size < heap.size or score >= heap[0]) and allowed[row] != 0:
-            if m == rows.size:
-                kept = 0  # rows that the rising k-th best has left behind make room
-                for i in range(m):
-                    if scores[i] >= heap[0] or size < heap.size:
-                        rows[kept] = rows[i]
-                        scores[kept] = scores[i]
-                        kept += 1
-                m = kept
-                if 2 * m > rows.size:
-                    more = rows.size
-                    rows = np.concatenate((rows, np.empty(more, np.int32)))
-                    scores = np.concatenate((scores, np.empty(more, np.float64)))
-            rows[m] = row
-            scores[m] = score
-            m += 1
-            size = _offer(heap, keys, size, score, prefix[row])
-    return _select(rows, scores, m, prefix, k)
-
-
 def _count_read(
     indptr: NDArray[np.int64],
     rows: NDArray[np.int32],
     tail: NDArray[np.uint64],
+    late: NDArray[np.uint64],
     flat: NDArray[np.uint32],
     ptr: NDArray[np.int64],
     width: int,
@@ -665,7 +665,7 @@ def _count_read(
 
     Parameters
     ----------
-    indptr, rows, tail, flat, ptr, width, wide
+    indptr, rows, tail, late, flat, ptr, width, wide
         The arrays of a `PostingsView`.
     asked : uint32[q]
     expanded : uint32[e]
@@ -689,20 +689,22 @@ def _count_read(
     direct_rows : int32[d]
     direct_scores : float64[d]
     """
+    no_base = np.zeros(1, np.int64)
+    no_rows = np.empty(0, np.int32)
     if n_rows == 0:
-        no_rows = np.empty(0, np.int32)
         no_scores = np.empty(0, np.float64)
         return no_rows, no_scores, no_rows, no_scores
     tens = np.full(asked.size, 10.0)
-    n_asked = _size(indptr, tail, asked)
+    n_asked = _size(indptr, tail, asked) + late.size
     touched = np.empty(min(n_asked, n_rows) + 1, np.int32)
     n = _touch(indptr, rows, tail, asked, tens, out, touched, 0)
+    n = _touch(no_base, no_rows, late, asked, tens, out, touched, n)
     some = np.empty(n, np.int32)
     some_scores = np.empty(n, np.float64)
     m = _allowed_of(touched, n, allowed, out, some, some_scores)
     direct, direct_scores = _select(some, some_scores, m, prefix, k)
 
-    total = _size(indptr, tail, expanded)
+    total = _size(indptr, tail, expanded) + late.size
     plain = total
     if n_asked + total > n_rows // 32:
         plain += n_rows // 2
@@ -712,44 +714,29 @@ def _count_read(
         if total > FEW:
             # measured: a row scored by its own terms costs as much as some 12 postings
             way = PRUNED if (n + wide.size) * 12 < plain else DENSE
-        budget = plain // 16
+        budget = plain // 24
     else:
         budget = total
     if way == PRUNED:
         done, found, scores = _pruned(
-            indptr, rows, tail, flat, ptr, width, wide, expanded, strengths, allowed, prefix,
+            indptr, rows, tail, late, flat, ptr, width, wide, expanded, strengths, allowed, prefix,
             k, budget, touched, n, out, share,
         )  # fmt: skip
         if done:
             return found, scores, direct, direct_scores
         n = _touch(indptr, rows, tail, asked, tens, out, touched, 0)
+        n = _touch(no_base, no_rows, late, asked, tens, out, touched, n)
         way = DENSE
-    if (way == FORWARD or (way == DENSE and not forced and total * 3 > flat.size)) and _exact(
-        strengths
-    ):
-        for i in range(n):
-            out[touched[i]] = 0.0
-        for i in range(asked.size):
-            if asked[i] < share.size:
-                share[asked[i]] = 10.0
-        for i in range(expanded.size):
-            if expanded[i] < share.size:
-                share[expanded[i]] = max(0.0, strengths[i])
-        found, scores = _sweep(flat, ptr, allowed, prefix, k, share)
-        for i in range(asked.size):
-            if asked[i] < share.size:
-                share[asked[i]] = 0.0
-        for i in range(expanded.size):
-            if expanded[i] < share.size:
-                share[expanded[i]] = 0.0
-        return found, scores, direct, direct_scores
     if way == DENSE and (forced or n_asked + total > n_rows // 32):
-        _add(indptr, rows, tail, expanded, np.maximum(strengths, 0.0), out)
+        least = np.maximum(strengths, 0.0)
+        _add(indptr, rows, tail, expanded, least, out)
+        _add(no_base, no_rows, late, expanded, least, out)
         found, scores = _dense(allowed, prefix, k, n_rows, out)
         return found, scores, direct, direct_scores
     everything = np.empty(min(n_asked + total, n_rows) + 1, np.int32)
     everything[:n] = touched[:n]
     n = _touch(indptr, rows, tail, expanded, strengths, out, everything, n)
+    n = _touch(no_base, no_rows, late, expanded, strengths, out, everything, n)
     some = np.empty(n, np.int32)
     some_scores = np.empty(n, np.float64)
     m = _allowed_of(everything, n, allowed, out, some, some_scores)
@@ -759,7 +746,6 @@ def _count_read(
     return found, scores, direct, direct_scores
 
 
-_add = inline(_accumulate)
 accumulate = jit(_accumulate)
 bm25 = jit(_bm25)
 bm25_weights = jit(_bm25_weights)
