@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -110,12 +109,15 @@ def subject_keys(title: str) -> list[str]:
     >>> subject_keys("Mercury (planet)"), subject_keys("Springfield, Illinois")
     (['Mercury'], ['Springfield, Illinois', 'Springfield'])
     """
-    name = _bracket.sub("", title).strip() or title
+    name = title.strip()
+    opening = _OPENING.get(name[-1:])
+    if opening:
+        name = name[: max(name.rfind(opening), 0)].rstrip() or title
     head = name.partition(",")[0].strip()
     return [name] if not head or head == name else [name, head]
 
 
-_bracket = re.compile(r"\s*(?:\([^()]*\)|\[[^][]*\]|（[^（）]*）)\s*\Z")
+_OPENING: Final = {")": "(", "]": "[", "）": "（"}
 
 
 class Vocabulary:

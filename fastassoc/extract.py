@@ -42,7 +42,7 @@ _find_spans = re.compile(
     # I, V and X before a full stop are numerals here (World War I. Then ...)
     rf"(?:{_SPACE}(?:(?:{_JOINERS}|&){_BREAK}{{1,3}}){{0,2}}(?![IVX]\.{_BREAK}){_ITEM})*"
 ).finditer
-_drop_links = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*://\S+|\S+@\S+\.\S+").sub
+_drop_links = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]{0,20}://\S+|[^\s@]{1,64}@[^\s@]{2,}").sub
 _owner = re.compile(r"['’](?:s|S|ll|d|re|ve|m)?\Z")
 _names_like_common = word_set(
     """

@@ -1,6 +1,7 @@
 """Names: their keys, extraction and the vocabulary, against slow twins."""
 
 import threading
+import time
 
 import naive_concepts as naive
 import pyarrow as pa
@@ -99,6 +100,7 @@ def test_l54_case_variants_are_one():
         ("(Texas)", ["(Texas)"]),
         (", Texas", [", Texas"]),
         ("f(x) rules", ["f(x) rules"]),
+        ("odd)", ["odd)"]),
     ],
 )
 def test_subject_keys(title, keys):
@@ -156,6 +158,19 @@ def test_extraction_is_pure_and_gives_good_names(text, pieces):
     keys = [fold_name(name) for name in found]
     assert len(set(keys)) == len(keys)
     assert all(len(key) >= 3 for key in keys)
+
+
+@pytest.mark.parametrize(
+    "piece", ["A", "A ", "A.", "aA", "A-", "a@", "x", " ", "1", "The ", "A and "]
+)
+def test_long_odd_texts_take_linear_time(piece):
+    def steps(n):
+        start = time.process_time()
+        extract("Ann@b :// " + piece * n)
+        subject_keys(piece * n + "(")
+        return time.process_time() - start
+
+    assert steps(100_000) < 2  # a quadratic scan of these takes minutes
 
 
 def test_over_long_names_are_skipped():
