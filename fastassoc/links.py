@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,7 @@ __all__ = [
     "keys_of",
 ]
 
+RADIX = 512  # keys from which a radix sort is quicker than NumPy's
 _NONE = np.empty(0, np.float64)
 
 
@@ -65,8 +67,8 @@ class Sizes:
 
     bulk: int = 16_384  # changes in one call from which they are folded in one walk
     table: int = 65_536  # entries of the table from which it becomes a tier
-    tiers: int = 16
-    staged: int = 1 << 20  # entries of all tiers, unless a quarter of the base is more
+    fan: int = 4  # tiers of one level that become one of the next
+    staged: int = 1 << 20  # entries of all tiers, unless half of the base is more
     delta: int = 4_096  # entries of the delta, unless the share of the base is more
     share: int = 256
 
@@ -109,6 +111,25 @@ def _own(values: ArrayLike, dtype: Any) -> NDArray[Any]:
 
 def _allocate(n: int) -> Run:
     return Run(np.empty(n, np.uint64), np.empty((n, 3), np.float64), np.empty((n, 3), np.int64))
+
+
+def _sorted(keys: Any, amounts: Any, outcomes: Any) -> tuple[Any, Any, Any]:
+    """Changes by key, those of one key in their order; amounts and outcomes may be empty."""
+    m = len(keys)
+    carry = amounts.size or outcomes.size
+    if m < RADIX:
+        if not carry:
+            return np.sort(keys), amounts, outcomes
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+    else:
+        spare = np.empty((2, m), np.uint64)
+        places = np.empty((2, m if carry else 0), np.int64)
+        keys, order = kernels.sort_keys(keys, spare[0], spare[1], places[0], places[1])
+    if carry:
+        amounts = amounts[order] if amounts.size else amounts
+        outcomes = outcomes[order] if outcomes.size else outcomes
+    return keys, amounts, outcomes
 
 
 def _merged(new: Run, old: Run, drop: bool) -> Run:
@@ -159,7 +180,8 @@ class LinkMatrix:
         self._base = empty_run()
         self._delta = empty_run()
         self._arena = empty_run()
-        self._ends = np.zeros(1, np.int64)
+        self._ends = np.zeros(1, np.int64)  # tier i is arena[ends[i]:ends[i + 1]]
+        self._levels: list[int] = []
         self._n = 0
         self._used = 0
         self._rows: Rows | None = None
@@ -237,13 +259,7 @@ class LinkMatrix:
         m = len(keys)
         bulk = m >= self._sizes.bulk
         if m > kernels.SMALL or bulk:
-            if amounts.size or outcomes.size:
-                order = np.argsort(keys, kind="stable")
-                keys = keys[order]
-                amounts = amounts[order] if amounts.size else amounts
-                outcomes = outcomes[order] if outcomes.size else outcomes
-            else:
-                keys = np.sort(keys)
+            keys, amounts, outcomes = _sorted(keys, amounts, outcomes)
         elif not m:
             return Changed(0, 0, 0)
         if bulk:
@@ -268,7 +284,6 @@ class LinkMatrix:
         self._n += created - removed
         if self._used > self._sizes.table:
             self._stage_table()
-            self._collapse_if_full()
         return Changed(created, changed, removed)
 
     def _fold(self, kind: int, keys: Any, amounts: Any, outcomes: Any, at: int) -> Changed:
@@ -284,25 +299,21 @@ class LinkMatrix:
         else:
             self._grow_arena(room)
             out = self._arena.slice(staged, staged + room)
+        kernels.spread(keys, out.keys, out.ints)
+        cuts = self._ends.tolist()
+        for start, stop in reversed(list(pairwise(cuts))):
+            kernels.resolve(*out, *self._arena.slice(start, stop))
+        for run in (self._delta, self._base):
+            if len(run.keys):
+                kernels.resolve(*out, *run)
         used, created, changed, removed = kernels.fold(
-            kind,
-            keys,
-            amounts,
-            outcomes,
-            at,
-            self._rule,
-            self._ends,
-            *self._arena,
-            *self._delta,
-            *self._base,
-            *out,
+            kind, keys, amounts, outcomes, at, self._rule, *out
         )
         self._n += created - removed
         if whole:
             self._absorb(out.first(used))
         elif used:
-            self._ends = np.append(self._ends, staged + used)
-            self._collapse_if_full()
+            self._add_tier(staged + used)
         return Changed(created, changed, removed)
 
     # ---- levels
@@ -350,23 +361,36 @@ class LinkMatrix:
             self._grow_arena(len(run.keys))
             for arena, values in zip(self._arena, run, strict=True):
                 arena[start : start + len(values)] = values
-            self._ends = np.append(self._ends, start + len(run.keys))
+            self._add_tier(start + len(run.keys))
 
-    def _collapse_if_full(self) -> None:
-        limit = max(self._sizes.staged, len(self._base.keys) // 4)
-        if len(self._ends) > self._sizes.tiers or self._ends[-1] > limit:
+    def _add_tier(self, stop: int) -> None:
+        """Take what was laid into the arena up to `stop` as the newest tier."""
+        self._ends = np.append(self._ends, stop)
+        self._levels.append(0)
+        fan = self._sizes.fan
+        while self._levels[-fan:] == [self._levels[-1]] * fan:  # so that lookups meet few tiers
+            ends = self._ends[-fan - 1 :]
+            start = int(ends[0])
+            out = _allocate(int(ends[-1]) - start)
+            run = out.first(kernels.merge_tiers(ends, *self._arena, *out))
+            for arena, values in zip(self._arena, run, strict=True):
+                arena[start : start + len(values)] = values
+            self._ends = np.append(self._ends[:-fan], start + len(run.keys))
+            self._levels[-fan:] = [self._levels[-1] + 1]
+        if self._ends[-1] > max(self._sizes.staged, len(self._base.keys) // 2):
             self._collapse()
 
     def _collapse(self) -> None:
         """Everything that is staged into the delta, or the base."""
+        recent = self._table_run() if self._used else empty_run()
         if len(self._ends) > 1:
-            self._stage_table()
             out = _allocate(int(self._ends[-1]))
             run = out.first(kernels.merge_tiers(self._ends, *self._arena, *out))
             self._ends = np.zeros(1, np.int64)
-            self._absorb(run)
-        elif self._used:
-            self._absorb(self._table_run())
+            self._levels = []
+            recent = _merged(recent, run, drop=False)
+        if len(recent.keys):
+            self._absorb(recent)
 
     def _absorb(self, run: Run) -> None:
         """Lay a run over the delta; fold the delta into the base when it is large."""

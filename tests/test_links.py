@@ -19,12 +19,12 @@ from fastassoc.links import LinkMatrix, Sizes, keys_of
 from fastassoc.settings import LinkRule
 
 DAY = 86_400_000_000
-TINY = Sizes(bulk=4, table=3, tiers=2, staged=8, delta=5, share=1000)
+TINY = Sizes(bulk=4, table=3, fan=2, staged=8, delta=5, share=1000)
 SIZES = [
     TINY,
     Sizes(),
-    Sizes(bulk=1, table=3, tiers=3, staged=30, delta=0, share=1000),
-    Sizes(bulk=1000, table=2, tiers=3, staged=6, delta=8, share=2),
+    Sizes(bulk=1, table=3, fan=3, staged=30, delta=0, share=1000),
+    Sizes(bulk=1000, table=2, fan=3, staged=6, delta=8, share=2),
 ]
 RULES = [
     {},
@@ -226,8 +226,13 @@ def test_old_views_never_change(ops, options):
         assert {c: found.path(c) for c in found.ids.tolist()} == paths
 
 
+@pytest.fixture(autouse=True)
+def _radix_early(monkeypatch):
+    monkeypatch.setattr("fastassoc.links.RADIX", 70)
+
+
 def test_a_reader_keeps_its_view_while_the_writer_goes_on():
-    links, _ = make({}, Sizes(bulk=64, table=200, tiers=3, staged=500, delta=50, share=1000))
+    links, _ = make({}, Sizes(bulk=64, table=200, fan=3, staged=500, delta=50, share=1000))
     draw = np.random.default_rng(1)
     handed, wrong, done = [], [], threading.Event()
 
@@ -290,7 +295,7 @@ def test_splits_and_orders_of_a_batch_change_nothing(sizes):
 def test_larger_random_runs_equal_the_twin(seed, options):
     """Enough links for galloping, sorting and bitmaps to be reached."""
     draw = random.Random(seed)
-    links, twin = make(options, Sizes(bulk=80, table=90, tiers=3, staged=300, delta=60, share=9))
+    links, twin = make(options, Sizes(bulk=80, table=90, fan=3, staged=300, delta=60, share=9))
     for i in range(12):
         count = draw.choice([1, 30, 100, 300])
         some = [tuple(sorted(draw.sample(range(draw.choice([20, 200])), 2))) for _ in range(count)]
@@ -321,6 +326,21 @@ def test_pair_keys_equal_the_twin(notes):
     ptr = np.cumsum([0, *map(len, notes)]).astype(np.int64)
     found = kernels.pair_keys(flat, ptr).tolist()
     assert found == [a << 32 | b for a, b in pairs_of(notes)]
+
+
+@slow
+@given(st.lists(st.integers(0, 2**64 - 1)), st.sampled_from([2**64 - 1, 0xFFFF0000FFFF, 1, 0]))
+def test_sort_keys_is_stable_and_leaves_its_input(some, mask):
+    given_keys = np.array([k & mask for k in some], np.uint64)
+    before = given_keys.copy()
+    low, high = np.empty((2, len(some)), np.uint64)
+    first, second = np.empty((2, len(some)), np.int64)
+    found, order = kernels.sort_keys(given_keys, low, high, first, second)
+    assert found.tolist() == sorted(before.tolist())
+    assert order.tolist() == sorted(range(len(some)), key=lambda i: before[i])
+    assert given_keys.tolist() == before.tolist()
+    none = np.empty(0, np.int64)
+    assert kernels.sort_keys(given_keys, low, high, none, none)[0].tolist() == found.tolist()
 
 
 def test_l12_ids_and_counts_beyond_32_bits_of_sign():

@@ -18,8 +18,10 @@ from fastassoc.kernels import inline, jit
 
 WRITE, UNWRITE, TEACH, UNLINK = 0, 1, 2, 3
 GONE = -1
+UNKNOWN = -2  # the count of a link whose state is still to be looked up
 STEP, LOW, HIGH, REST, TAU, RATE = 0, 1, 2, 3, 4, 5  # places in a rule, float64[6]
 BLOCK = 16
+DIGIT = 9  # bits of a pass of the radix sort: its counters stay in the nearest cache
 SMALL = 64  # up to this many, insertion sort beats anything
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)
@@ -254,19 +256,29 @@ effective_all = jit(_effective_all)
 
 
 @inline
-def verdict(before: Array, before_count: int, after: Array, after_count: int) -> int:
-    """0 nothing, 1 created, 2 changed, 3 removed; `before` and `after` are float64[3]."""
-    if before_count < 0:
-        return 1 if after_count >= 0 else 0
-    if after_count < 0:
+def verdict(
+    weight: float,
+    written: float,
+    count: int,
+    valence: float,
+    new_weight: float,
+    new_written: float,
+    new_count: int,
+    new_valence: float,
+) -> int:
+    """From the state before and after: 0 nothing, 1 created, 2 changed, 3 removed."""
+    if count < 0:
+        return 1 if new_count >= 0 else 0
+    if new_count < 0:
         return 3
-    same = (
-        before_count == after_count
-        and before[0] == after[0]
-        and before[1] == after[1]
-        and before[2] == after[2]
-    )
-    return 0 if same else 2
+    if (
+        weight != new_weight
+        or written != new_written
+        or count != new_count
+        or valence != new_valence
+    ):
+        return 2
+    return 0
 
 
 def _sort_small(keys: Array, amounts: Array, outcomes: Array) -> None:
@@ -377,7 +389,6 @@ def _touch(
             sort_small(keys, amounts, outcomes)
             break
     cursors = np.zeros(ends.size + 1, np.int64)
-    before = np.empty(3, np.float64)
     tally = np.zeros(4, np.int64)
     i = 0
     while i < keys.size:
@@ -405,8 +416,7 @@ def _touch(
             slots[slot] = used
         entry = slots[slot] - 1
         reals, ints = table_reals[entry], table_ints[entry]
-        before[0], before[1], before[2] = reals[0], reals[1], reals[2]
-        count = ints[0]
+        weight, written, valence, count = reals[0], reals[1], reals[2], ints[0]
         i, reals[0], reals[1], ints[0], reals[2], ints[1], ints[2] = change_run(
             kind,
             keys,
@@ -415,107 +425,18 @@ def _touch(
             i,
             at,
             rule,
-            reals[0],
-            reals[1],
-            ints[0],
-            reals[2],
+            weight,
+            written,
+            count,
+            valence,
             ints[1],
             ints[2],
         )
-        tally[verdict(before, count, reals, ints[0])] += 1
+        tally[verdict(weight, written, count, valence, reals[0], reals[1], ints[0], reals[2])] += 1
     return used, tally[1], tally[2], tally[3]
 
 
 touch = jit(_touch)
-
-
-def _fold(
-    kind: int,
-    keys: Array,
-    amounts: Array,
-    outcomes: Array,
-    at: int,
-    rule: Array,
-    ends: Array,
-    tier_keys: Array,
-    tier_reals: Array,
-    tier_ints: Array,
-    delta_keys: Array,
-    delta_reals: Array,
-    delta_ints: Array,
-    base_keys: Array,
-    base_reals: Array,
-    base_ints: Array,
-    out_keys: Array,
-    out_reals: Array,
-    out_ints: Array,
-) -> tuple[int, int, int, int]:
-    """Apply many sorted changes in one walk; the new states go to the `out` run.
-
-    As `touch`, without the table. `out` has room for every distinct key. Returns the links put
-    out, created, changed, removed.
-    """
-    cursors = np.zeros(ends.size + 1, np.int64)
-    reals, ints = np.empty(3, np.float64), np.empty(3, np.int64)
-    before = np.empty(3, np.float64)
-    tally = np.zeros(4, np.int64)
-    fresh = ends.size == 1 and delta_keys.size == 0 and base_keys.size == 0
-    used = 0
-    i = 0
-    while i < keys.size:
-        key = keys[i]
-        if fresh:
-            reals[:] = 0.0
-            ints[0] = GONE
-            ints[1] = ints[2] = 0
-        else:
-            load(
-                key,
-                cursors,
-                ends,
-                tier_keys,
-                tier_reals,
-                tier_ints,
-                delta_keys,
-                delta_reals,
-                delta_ints,
-                base_keys,
-                base_reals,
-                base_ints,
-                reals,
-                ints,
-            )
-        before[0], before[1], before[2] = reals[0], reals[1], reals[2]
-        count = ints[0]
-        i, reals[0], reals[1], ints[0], reals[2], ints[1], ints[2] = change_run(
-            kind,
-            keys,
-            amounts,
-            outcomes,
-            i,
-            at,
-            rule,
-            reals[0],
-            reals[1],
-            ints[0],
-            reals[2],
-            ints[1],
-            ints[2],
-        )
-        tally[verdict(before, count, reals, ints[0])] += 1
-        if count >= 0 or ints[0] >= 0:
-            out_keys[used] = key
-            for c in range(3):
-                out_reals[used, c] = reals[c]
-                out_ints[used, c] = ints[c]
-            used += 1
-    return used, tally[1], tally[2], tally[3]
-
-
-fold = jit(_fold)
-
-
-# ---- runs ---------------------------------------------------------------------------------------
 
 
 def _distinct(keys: Array) -> int:
@@ -528,6 +449,153 @@ def _distinct(keys: Array) -> int:
 
 
 distinct = jit(_distinct)
+
+
+def _spread(keys: Array, out_keys: Array, out_ints: Array) -> None:
+    """The distinct values of sorted `keys` into a run of links whose state is not known yet."""
+    used = 0
+    for i in range(keys.size):
+        if i == 0 or keys[i] != keys[i - 1]:
+            out_keys[used] = keys[i]
+            out_ints[used, 0] = UNKNOWN
+            used += 1
+
+
+spread = jit(_spread)
+
+
+def _resolve(
+    keys: Array,
+    reals: Array,
+    ints: Array,
+    run_keys: Array,
+    run_reals: Array,
+    run_ints: Array,
+) -> None:
+    """States that are not known yet and that the second run holds, into the first."""
+    at = 0
+    for i in range(keys.size):
+        if ints[i, 0] != UNKNOWN:
+            continue
+        at = seek(run_keys, at, run_keys.size, keys[i])
+        if at == run_keys.size:
+            return
+        if run_keys[at] == keys[i]:
+            for c in range(3):
+                reals[i, c] = run_reals[at, c]
+                ints[i, c] = run_ints[at, c]
+
+
+resolve = jit(_resolve)
+
+
+def _fold(
+    kind: int,
+    keys: Array,
+    amounts: Array,
+    outcomes: Array,
+    at: int,
+    rule: Array,
+    out_keys: Array,
+    out_reals: Array,
+    out_ints: Array,
+) -> tuple[int, int, int, int]:
+    """Apply sorted changes, as `touch` does, to the run of their distinct pairs, in one walk.
+
+    Pairs whose state is still not known have no link. Returns how many entries of the run are
+    left (those that had a link or have one now), and links created, changed, removed.
+    """
+    tally = np.zeros(4, np.int64)
+    used = 0
+    place = 0
+    i = 0
+    while i < keys.size:
+        weight, written, valence = out_reals[place, 0], out_reals[place, 1], out_reals[place, 2]
+        count, created, updated = out_ints[place, 0], out_ints[place, 1], out_ints[place, 2]
+        if count < 0:  # values of an entry that was not known are rubbish
+            weight, written, count, valence, created, updated = 0.0, 0.0, GONE, 0.0, 0, 0
+        place += 1
+        key = keys[i]
+        i, new_weight, new_written, new_count, new_valence, created, updated = change_run(
+            kind,
+            keys,
+            amounts,
+            outcomes,
+            i,
+            at,
+            rule,
+            weight,
+            written,
+            count,
+            valence,
+            created,
+            updated,
+        )
+        done = verdict(
+            weight, written, count, valence, new_weight, new_written, new_count, new_valence
+        )
+        tally[done] += 1
+        if count >= 0 or new_count >= 0:
+            out_keys[used] = key
+            out_reals[used, 0], out_reals[used, 1] = new_weight, new_written
+            out_reals[used, 2] = new_valence
+            out_ints[used, 0], out_ints[used, 1], out_ints[used, 2] = new_count, created, updated
+            used += 1
+    return used, tally[1], tally[2], tally[3]
+
+
+fold = jit(_fold)
+
+
+# ---- runs ---------------------------------------------------------------------------------------
+
+
+def _sort_keys(
+    keys: Array, low: Array, high: Array, order: Array, other: Array
+) -> tuple[Array, Array]:
+    """Radix sort of `keys` (uint64[n], left as they are) through two buffers of the same kind.
+
+    `order` and `other` int64[n], or empty: to return where each key was. Stable.
+    """
+    used = np.uint64(0)
+    for i in range(keys.size):
+        used |= keys[i]
+    low_bits, bits = 0, 0
+    while (used & _MASK) >> np.uint64(low_bits):
+        low_bits += 1
+    while (used >> _HALF) >> np.uint64(bits):
+        bits += 1
+    bits += low_bits
+    passes = max(1, (bits + DIGIT - 1) // DIGIT)
+    width = (bits + passes - 1) // passes
+    counts = np.empty(1 << width, np.int64)
+    mask = np.uint64((1 << width) - 1)
+    source, target = keys, low
+    carry = order.size > 0
+    for turn in range(passes):
+        shift = np.uint64(turn * width)
+        counts[:] = 0
+        for i in range(keys.size):
+            # the unused bits of both halves are left out
+            packed = ((source[i] >> _HALF) << np.uint64(low_bits)) | (source[i] & _MASK)
+            counts[(packed >> shift) & mask] += 1
+        total = 0
+        for digit in range(counts.size):
+            total, counts[digit] = total + counts[digit], total
+        for i in range(keys.size):
+            packed = ((source[i] >> _HALF) << np.uint64(low_bits)) | (source[i] & _MASK)
+            digit = (packed >> shift) & mask
+            place = counts[digit]
+            counts[digit] = place + 1
+            target[place] = source[i]
+            if carry:
+                other[place] = order[i] if turn else i
+        order, other = other, order
+        source, target = target, (high if turn % 2 == 0 else low)
+    return source, order
+
+
+sort_keys = jit(_sort_keys)
 
 
 def _gather_run(
