@@ -48,6 +48,7 @@ class HeadFile:
         self._seed = WORD.unpack(key[:8])[0]
         self._fd = -1
         self._dirty = False
+        self._mine: tuple[int, bytes | None] = (-1, None)  # written last by this handle
 
     def _pack(self, sequence: int) -> bytes:
         word = WORD.pack(sequence)
@@ -99,6 +100,8 @@ class HeadFile:
             What is wrong with the file; empty if nothing is.
         """
         raw = self._raw()
+        if raw is not None and raw == self._mine[1]:
+            return self._mine[0], ""
         for _ in range(3):  # a read may meet a write half-way
             if raw is not None and len(raw) == SIZE:
                 sequence: int = WORD.unpack_from(raw)[0]
@@ -135,13 +138,18 @@ class HeadFile:
         _lock(fd)
         try:
             raw = os.pread(fd, SIZE + 1, 0)
-            if len(raw) == SIZE:
+            if raw == self._mine[1]:
+                if self._mine[0] >= sequence:
+                    return
+            elif len(raw) == SIZE:
                 old: int = WORD.unpack_from(raw)[0]
                 if old >= sequence and raw == self._pack(old):
                     return
             elif len(raw) > SIZE:
                 os.ftruncate(fd, SIZE)
-            os.pwrite(fd, self._pack(sequence), 0)
+            packed = self._pack(sequence)
+            os.pwrite(fd, packed, 0)
+            self._mine = (sequence, packed)
             self._dirty = True
         finally:
             fcntl.flock(fd, fcntl.LOCK_UN)

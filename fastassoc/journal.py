@@ -70,6 +70,7 @@ ROWS = (
 )
 LAST = "SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1"
 INSERT = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+VERSION = "PRAGMA data_version"
 INSERT_DONE = "INSERT INTO done VALUES (?, ?, ?)"
 
 T = TypeVar("T")
@@ -119,12 +120,13 @@ def _translate(error: Exception) -> Exception:
 class _Guarded:
     """A connection, and the lock that keeps two threads from using it at the same time."""
 
-    __slots__ = ("conn", "lock", "owner")
+    __slots__ = ("conn", "lock", "owner", "thread")
 
     def __init__(self, owner: Journal, conn: apsw.Connection) -> None:
         self.owner = weakref.proxy(owner)
         self.conn: apsw.Connection | None = conn
         self.lock = threading.Lock()
+        self.thread = 0  # that holds the lock for a transaction
 
     def __enter__(self) -> apsw.Connection:
         self.owner._alive()
@@ -162,6 +164,7 @@ class Transaction:
         self._last: Position = (0, b"")
         self._name = ""  # of the operation whose outcome a failed commit leaves unknown
         self._changed = False
+        self._appended = False
         self._held = False
 
     def __enter__(self) -> Transaction:
@@ -273,7 +276,8 @@ class Transaction:
                 raise _translate(error) from error
             raise
         self._last = position
-        self._changed = self._changed or bool(entries)
+        if entries:
+            self._changed = self._appended = True
         return entries
 
     def publish(
@@ -313,7 +317,7 @@ class Transaction:
         if drop_through is not None:
             through = min(through, drop_through)
         self._drop(meta._replace(current=pointer), through)
-        self._name = manifest
+        self._name = self._name or manifest
         return pointer
 
     def drop(self, through: int) -> int:
@@ -405,8 +409,14 @@ class Transaction:
         # transaction can ever be found. After any other failure a later recovery may find it.
         if isinstance(error, (apsw.FullError, apsw.BusyError)):
             return _translate(error)
-        self._journal._break(f"saving {self._name or self._last[0]} failed ({error})")
-        return OutcomeUnknown(self._name or f"number {self._last[0]}", str(error))
+        name = self._name or f"number {self._last[0]}"
+        self._journal._break(f"saving {name} failed ({error})")
+        if not self._appended:
+            return StoreError(
+                f"saving {name} failed ({error}), and it is not known whether it reached the "
+                "disk. Delete nothing, and open the store again."
+            )
+        return OutcomeUnknown(name, str(error))
 
 
 class Journal:
@@ -463,6 +473,7 @@ class Journal:
         self._immutable: tuple[int, int] | None = None
         self._reader: _Guarded | None = None
         self._writer: _Guarded | None = None
+        self._counter: apsw.Cursor | None = None
         self._head: HeadFile | None = None
         self._known: Position | None = None  # the last row that was verified
         self._seen: tuple[int, int] = (-1, -1)  # data_version and the head under it
@@ -541,11 +552,11 @@ class Journal:
             conn.execute("COMMIT")
             conn.close()
             os.link(draft, self._file)
-        except FileExistsError as error:
-            raise StoreExists(f"{self.path}: another process made a store there.") from error
-        except apsw.Error as error:
-            raise _translate(error) from error
-        except OSError as error:
+        except (apsw.Error, OSError) as error:
+            if self._file.exists():
+                raise StoreExists(f"{self.path}: another process made a store there.") from error
+            if isinstance(error, apsw.Error):
+                raise _translate(error) from error
             raise StoreError(f"{self.path}: cannot make the store ({error}).") from error
         finally:
             if conn is not None:
@@ -553,8 +564,13 @@ class Journal:
             for suffix in ("", "-wal", "-shm"):
                 with contextlib.suppress(OSError):
                     os.unlink(f"{draft}{suffix}")
-        HeadFile(self.path / "head", meta.key()).create(0)
-        host.sync_folder(self.path)
+        try:
+            HeadFile(self.path / "head", meta.key()).create(0)
+            for stale in self.path.glob(".new-*"):  # creations that were cut short, or too late
+                stale.unlink(missing_ok=True)
+            host.sync_folder(self.path)
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot make the store ({error}).") from error
 
     @classmethod
     def open(
@@ -649,22 +665,14 @@ class Journal:
 
     def _attach(self, writable: bool) -> None:
         if writable:
-            # A reader's connection may write as well: whichever closes last folds the log in.
-            reader = self._patient(lambda: self._connect(self._file, writable=True))
-            reader.execute("PRAGMA query_only = ON")
+            try:
+                self._attach_reader(True)
+            except (apsw.IOError, apsw.FullError, apsw.CantOpenError):
+                if not self.read_only:
+                    raise
+                self._attach_reader(False)  # a full disk has no room for a log's index
         else:
-            log = Path(f"{self._file}-wal")
-            if log.exists() and log.stat().st_size > 0:
-                raise ReadOnlyStore(
-                    f"{self.path}: was not closed cleanly, or is open elsewhere "
-                    f"({log.name} holds data), and cannot be written here. Open it once where it "
-                    "can be written and close it, or copy the folder to such a place."
-                )
-            self._immutable = self._stamp()
-            reader = self._connect(self._file, writable=False)
-        self._reader = _Guarded(self, reader)
-        self._counter = reader.cursor()  # `changed` is called for every read of a memory
-        self._check_file(reader)
+            self._attach_reader(False)
         if not self.read_only:
             writer = self._patient(lambda: self._connect(self._file, writable=True))
             _rows(writer, "PRAGMA secure_delete = ON")
@@ -674,6 +682,29 @@ class Journal:
             self._writer = _Guarded(self, writer)
         self._head = HeadFile(self.path / "head", bytes.fromhex(self.store_id))
         self._check_head(None)
+
+    def _attach_reader(self, writable: bool) -> None:
+        self._immutable = None
+        if not writable:
+            log = Path(f"{self._file}-wal")
+            if log.exists() and log.stat().st_size > 0:
+                raise ReadOnlyStore(
+                    f"{self.path}: was not closed cleanly, or is open elsewhere "
+                    f"({log.name} holds data), and cannot be written here. Open it once where it "
+                    "can be written and close it, or copy the folder to such a place."
+                )
+            self._immutable = self._stamp()
+        # A reader's connection may write where it can: whichever closes last folds the log in.
+        reader = self._patient(lambda: self._connect(self._file, writable))
+        if writable:
+            reader.execute("PRAGMA query_only = ON")
+        try:
+            self._check_file(reader)
+        except BaseException:
+            reader.close()
+            raise
+        self._counter = reader.cursor()  # `changed` is called for every read of a memory
+        self._reader = _Guarded(self, reader)
 
     def _connect(self, file: Path, writable: bool) -> apsw.Connection:
         if writable:
@@ -733,13 +764,20 @@ class Journal:
 
     def close(self) -> None:
         """Close the handle; the last one to close leaves no write-ahead log. Safe to repeat."""
+        self._shut(wait=True)
+
+    def _shut(self, wait: bool) -> None:
         if self._pid != os.getpid():
             return  # a child owns neither the locks nor the connections
         for guard in (self._reader, self._writer):
             if guard is None:
                 continue
-            with guard.lock:
-                conn, guard.conn = guard.conn, None
+            if wait and guard.thread == threading.get_ident():
+                raise InvalidInput("close the handle after its transaction, not inside it.")
+            held = guard.lock.acquire(blocking=wait)
+            conn, guard.conn = guard.conn, None
+            if held:
+                guard.lock.release()
             if conn is not None:
                 self._close(conn)
         if self._head is not None:
@@ -761,7 +799,7 @@ class Journal:
 
     def __del__(self) -> None:
         if sys is not None and getattr(self, "_pid", 0) == os.getpid():
-            self.close()
+            self._shut(wait=False)  # nobody else can hold a lock of a handle that is garbage
 
     def _alive(self) -> None:
         if self._pid != os.getpid():
@@ -799,7 +837,9 @@ class Journal:
                     f"{self.path}: was opened as media that cannot be written, but somebody "
                     "writes it. Open it again."
                 )
-            version = self._counter.execute("PRAGMA data_version").fetchall()[0][0]
+            assert self._counter is not None
+            rows: list[tuple[Any, ...]] = self._counter.execute(VERSION).fetchall()
+            version = rows[0][0]
             if version != self._seen[0]:
                 # the head may be newer than the version: then the next call looks again
                 self._seen = (version, self._last(conn)[0])
@@ -1021,9 +1061,12 @@ class Journal:
         guard = self._writer
         if guard is None:
             raise ReadOnlyStore(f"{self.path}: is open read-only; open it for writing.")
+        if guard.thread == threading.get_ident():
+            raise InvalidInput("this thread holds the write lock already; use that transaction.")
         start = time.monotonic()
         if not guard.lock.acquire(timeout=max(0.0, timeout)):
             raise StoreLocked(time.monotonic() - start, os.getpid())
+        guard.thread = threading.get_ident()
         conn = guard.conn
         try:
             if conn is None:
@@ -1065,6 +1108,7 @@ class Journal:
         except apsw.Error as error:
             self._break(f"a rollback failed ({error})")
         finally:
+            guard.thread = 0
             guard.lock.release()
 
     def _committed(self, last: Position, durable: bool) -> None:
@@ -1173,9 +1217,9 @@ class Journal:
             try:
                 copy = self._connect(target, writable=True)
                 try:
+                    copy.execute("PRAGMA synchronous = FULL")
                     with copy.backup("main", source, "main") as transfer:
                         self._patient(lambda: transfer.step(-1))
-                    copy.execute("PRAGMA synchronous = FULL")
                     last = self._last(copy)[0]
                     meta = self._meta(copy)
                 finally:
@@ -1195,9 +1239,14 @@ class Journal:
 
     def _second(self) -> apsw.Connection:
         """Open a connection for long work, so that reads go on meanwhile."""
-        conn = self._connect(self._file, writable=self._immutable is None)
-        conn.set_busy_timeout(max(1000, int(self.timeout * 1000)))
-        conn.execute("PRAGMA query_only = ON")
+        try:
+            conn = self._patient(
+                lambda: self._connect(self._file, writable=self._immutable is None)
+            )
+            conn.set_busy_timeout(max(1000, int(self.timeout * 1000)))
+            conn.execute("PRAGMA query_only = ON")
+        except apsw.Error as error:
+            raise _translate(error) from error
         return conn
 
     def verify(self) -> list[tuple[str, str]]:
@@ -1299,6 +1348,7 @@ def _leave_parent_alone() -> None:
         for guard in (journal._reader, journal._writer):
             if guard is not None and guard.conn is not None:
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(guard.conn))
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(journal._counter))
 
 
 os.register_at_fork(after_in_child=_leave_parent_alone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -670,6 +671,80 @@ def test_l35_a_full_disk_changes_nothing_and_work_goes_on_after(folder: Path, di
         disk.fail = {}
         assert add(journal, "b") == 2
         assert journal.verify() == []
+
+
+def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+    mount = tmp_path / "small"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
+    try:
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("may not mount")
+    except OSError:
+        pytest.skip("cannot mount")
+    folder = mount / "store"
+    filler = mount / "filler"
+
+    def fill() -> None:
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(512))
+
+    try:
+        with Journal.create(folder) as journal:
+            add(journal, *"abc")
+        fill()  # after a clean end: no room for a log
+        with pytest.raises(errors.StoreError):
+            Journal.open(folder)
+        with Journal.open(folder, read_only=True) as journal:
+            assert len(journal.read(0)) == 3
+            assert journal.verify() == []
+        filler.unlink()
+        with Journal.open(folder) as journal:
+            with pytest.raises(errors.StoreError, match=r"Nothing was changed"):  # noqa: PT012
+                while True:
+                    add(journal, None, body="x" * 50_000)
+            count = journal.head()
+            assert len(journal.read(0)) == count > 3
+        fill()  # the log could not be folded in
+        with Journal.open(folder) as journal:
+            assert len(journal.read(0)) == count
+        filler.unlink()
+        subprocess.run(["mount", "-o", "remount,size=8m", str(mount)], check=True)
+        with Journal.open(folder) as journal:
+            add(journal, "again")
+            assert [e.seq for e in journal.read(count)] == [count + 1]
+            assert journal.verify() == []
+        assert sorted(os.listdir(folder)) == ["head", "journal.db"]
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+def test_l36_a_publication_of_unknown_outcome_deletes_nothing(folder: Path, disk: Disk) -> None:
+    Journal.create(folder).close()
+    journal = Journal.open(folder, sync="normal", vfs="failing")
+    add(journal, *"abc")
+    journal.publish("manifest-2.json", 2, "h2")
+    disk.fail = {"sync wal": apsw.IOError}
+    with pytest.raises(errors.StoreError, match=r"Delete nothing") as caught:
+        journal.publish("manifest-3.json", 3, "h3")
+    assert not isinstance(caught.value, errors.OutcomeUnknown)
+    disk.fail = {}
+    journal.close()
+    with Journal.open(folder) as journal:
+        current = journal.current()
+        assert current is not None
+        assert current.seq in (2, 3)
+        assert journal.verify() == []
+
+
+def test_a_thread_does_not_wait_for_itself(journal: Journal) -> None:
+    with journal.locked():
+        with pytest.raises(errors.InvalidInput, match="already"), journal.locked():
+            pass
+        with pytest.raises(errors.InvalidInput, match="not inside"):
+            journal.close()
+    assert add(journal, "a") == 1
 
 
 # -- care -----------------------------------------------------------------------------------------
