@@ -39,7 +39,7 @@ _SHORT = {long: short for short, long in _LONG.items()}
 
 GROUP = 1 << 20  # rows of one row group; fewer where values have no fixed length
 LONG_GROUP = 1 << 17
-SAMPLE = 1 << 16
+SAMPLE = 1 << 14  # rows looked at to choose an encoding
 FREE = 64 << 20  # a file may always expand to this, and beyond it
 RATIO = 1000  # to this many times its own size
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8}
@@ -118,7 +118,8 @@ def _sample(column: pa.ChunkedArray[Any]) -> np.ndarray[Any, Any]:
 def _layout(table: pa.Table) -> dict[str, Any]:
     """Choose encoding and compression for each column from a sample of it.
 
-    Measured on 5.5M links: 4.7 bytes a link; the defaults take 6.6 and longer.
+    Measured on 5.5M links written in 100 batches: 4.7 bytes a link, the defaults take 6.6 and
+    longer. Where each note came at its own time, the two times alone take 12 bytes.
     """
     dictionary: list[str] = []
     encoding: dict[str, str] = {}
@@ -135,7 +136,7 @@ def _layout(table: pa.Table) -> dict[str, Any]:
                 encoding[name] = "DELTA_BINARY_PACKED"
         elif pa.types.is_integer(kind):
             values = _sample(column)
-            if len(np.unique(values)) * 8 <= len(values):
+            if len(np.unique(values)) * 4 <= len(values):
                 del encoding[name]
                 dictionary.append(name)
                 compression[name] = "zstd"
@@ -171,7 +172,7 @@ def write(table: pa.Table, sink: Any, *, plain: bool = False) -> bool:
         version="2.6",
         write_statistics=False,
         store_schema=False,
-        write_batch_size=SAMPLE,
+        write_batch_size=1 << 16,
         use_compliant_nested_type=True,
         **layout,
     ) as writer:
