@@ -566,20 +566,23 @@ def _pruned(
         full = size == heap.size
         if full and most * width * (1.0 + 1e-9) < heap[0]:
             break
-        low = most * 0.5
-        if full:
-            low = max(low, heap[0] / width * (1.0 - 1e-9))
         rounds += 1
-        if rounds > 12:
-            low = 0.0
+        low = most * 0.5 if rounds <= 12 else 0.0
+        needed = 0.0  # what is left if the k-th best score stays as it is
+        if full:
+            needed = heap[0] / width * (1.0 - 1e-9)
+            low = max(low, needed)
         planned = 0
+        left = 0
         for i in range(expanded.size):
-            if low <= strengths[i] < high and expanded[i] < n_base:
-                planned += indptr[expanded[i] + 1] - indptr[expanded[i]]
-        worked += planned
-        if worked > budget:
+            if needed <= strengths[i] < high and expanded[i] < n_base:
+                size_of = indptr[expanded[i] + 1] - indptr[expanded[i]]
+                left += size_of
+                planned += size_of if strengths[i] >= low else 0
+        if worked + planned > budget or (full and left > 4 * budget):
             kept = False
             break
+        worked += planned
         most = 0.0
         late_at = 0
         at = 0
@@ -703,6 +706,10 @@ def _count_read(
     some_scores = np.empty(n, np.float64)
     m = _allowed_of(touched, n, allowed, out, some, some_scores)
     direct, direct_scores = _select(some, some_scores, m, prefix, k)
+    if expanded.size == 0:
+        for i in range(n):
+            out[touched[i]] = 0.0
+        return direct, direct_scores, direct, direct_scores
 
     total = _size(indptr, tail, expanded) + late.size
     plain = total
