@@ -112,7 +112,8 @@ def normal(table: pa.Table) -> pa.Table:
 def _sample(column: pa.ChunkedArray[Any]) -> np.ndarray[Any, Any]:
     """Take values at evenly spaced rows, nulls left out."""
     rows = np.linspace(0, len(column) - 1, min(len(column), SAMPLE)).astype(np.int64)
-    return column.take(rows).drop_null().to_numpy()
+    values: np.ndarray[Any, Any] = column.take(rows).drop_null().to_numpy()
+    return values
 
 
 def _layout(table: pa.Table) -> dict[str, Any]:
