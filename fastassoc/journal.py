@@ -351,6 +351,8 @@ class Transaction:
 
     def _drop(self, meta: Meta, through: int) -> int:
         conn = self._open()
+        if not self._durable and self._journal.sync != "full":
+            raise InvalidInput("publishing and dropping need locked(durable=True).")
         dropped = 0
         if through > meta.anchor[0]:
             meta = meta._replace(anchor=(through, self._hash_at(meta, through)))
@@ -441,6 +443,7 @@ class Journal:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from fastassoc.journal import Draft, Journal
     >>> folder = Path(tempfile.mkdtemp()) / "store"
     >>> with Journal.create(folder) as journal:

@@ -456,6 +456,30 @@ def test_network_file_systems_are_refused(
         assert journal.head() == 0
 
 
+def test_a_store_that_a_newer_version_takes_over_is_refused(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(journal, "a")
+    monkeypatch.setattr("fastassoc.journal.FORMAT", 2)
+    monkeypatch.setattr("fastassoc.chain.FORMAT", 2)
+    add(journal, "b")
+    monkeypatch.undo()
+    assert len(journal.read(0, limit=1)) == 1
+    with pytest.raises(errors.FormatTooNew, match="format 2"):
+        journal.read(1)
+
+
+def test_a_creation_that_was_cut_short_is_no_obstacle(folder: Path) -> None:
+    folder.mkdir()
+    (folder / ".new-1234").write_bytes(b"half")
+    Journal.create(folder).close()
+    (folder / "head").unlink()  # the last step of a creation
+    with Journal.open(folder) as journal:
+        add(journal, "a")
+    Journal.open(folder).close()
+    assert sorted(os.listdir(folder)) == ["head", "journal.db"]
+
+
 def test_a_newer_format_is_refused_with_both_numbers(folder: Path) -> None:
     Journal.create(folder).close()
     conn = apsw.Connection(str(folder / "journal.db"))
