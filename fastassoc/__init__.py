@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fastassoc.memory import Memory
     from fastassoc.memory import open_memory as open
     from fastassoc.notes import Note
+    from fastassoc.plan import plan
     from fastassoc.reports import Report
     from fastassoc.settings import LinkRule, Settings
     from fastassoc.warm import warm
@@ -37,6 +38,7 @@ _HOMES = {
     "Step": ("answers", "Step"),
     "errors": ("errors", None),
     "open": ("memory", "open_memory"),
+    "plan": ("plan", "plan"),
     "warm": ("warm", "warm"),
 }
 
@@ -52,6 +54,7 @@ __all__ = [
     "Step",
     "errors",
     "open",
+    "plan",
     "warm",
 ]
 

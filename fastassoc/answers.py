@@ -225,4 +225,3 @@ class Graph:
 def json_times(row: dict[str, Any]) -> dict[str, Any]:
     """A row with its times as ISO text."""
     return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in row.items()}
-

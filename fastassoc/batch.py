@@ -79,12 +79,14 @@ class NoteBatch:
     @property
     def nbytes(self) -> int:
         """About how many bytes the batch takes."""
-        return sum(column.nbytes for column in self.columns.values()) + 16 * len(self.concepts)
+        columns = sum(int(column.nbytes) for column in self.columns.values())
+        return columns + 16 * len(self.concepts)
 
     def used(self) -> list[int]:
         """Codes of the names in use, in order of first appearance."""
         codes, first = np.unique(self.concepts, return_index=True)
-        return codes[np.argsort(first)].tolist()
+        used: list[int] = codes[np.argsort(first)].tolist()
+        return used
 
     # -- as JSON: an operation small enough for one journal row ---------------------------------
 

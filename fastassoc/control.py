@@ -53,7 +53,7 @@ def written_links(notes: NotesView, settings: Settings) -> LinkMatrix:
     concepts = flat[: ptr[notes.n]][np.repeat(notes.alive, np.diff(ptr[: notes.n + 1])) == 1]
     at = notes.table.written_at.array[: notes.n]
     # notes of one operation share their time and are written together
-    starts = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]])) if notes.n else []
+    starts = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]])[: notes.n]).tolist()
     for start, stop in zip(starts, [*starts[1:], notes.n], strict=True):
         spans = kept[start : stop + 1]
         part = concepts[spans[0] : spans[-1]]

@@ -322,7 +322,7 @@ def pointers(lengths: Any) -> NDArray[np.int64]:
 # -- Arrow columns --------------------------------------------------------------------------------
 
 
-def is_list(kind: pa.DataType) -> bool:
+def is_list(kind: Any) -> bool:
     """Whether values are lists, in any of Arrow's layouts."""
     return (
         pa.types.is_list(kind)
@@ -333,7 +333,7 @@ def is_list(kind: pa.DataType) -> bool:
     )
 
 
-def is_text(kind: pa.DataType) -> bool:
+def is_text(kind: Any) -> bool:
     """Whether values are text, in any of Arrow's layouts but a dictionary."""
     return (
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

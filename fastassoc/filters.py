@@ -72,7 +72,9 @@ class MetadataIndex:
         with self._lock:
             table, values = self._catch_up(key, n_rows), self._values[key]
             if isinstance(wanted, Mapping) and "contains" in wanted:
-                held = [name for name, value in values.items() if contains(value, wanted["contains"])]
+                held = [
+                    name for name, value in values.items() if contains(value, wanted["contains"])
+                ]
             elif isinstance(wanted, Mapping):
                 held = [same(value) for value in wanted["in"]]
             else:

@@ -65,12 +65,13 @@ class Changed(NamedTuple):
 class Sizes:
     """When work moves from one level to the next; no answer depends on them."""
 
-    bulk: int = 16_384  # changes in one call from which they are folded in one walk
+    bulk: int = 2_048  # changes in one call from which they are folded in one walk
     table: int = 65_536  # entries of the table from which it becomes a tier
     fan: int = 4  # tiers of one level that become one of the next
     staged: int = 1 << 20  # entries of all tiers, unless half of the base is more
     delta: int = 4_096  # entries of the delta, unless the share of the base is more
     share: int = 256
+    head: int = 64  # the strongest links of a row that are kept apart, for reads with a cap
 
 
 def keys_of(a: ArrayLike, b: ArrayLike) -> NDArray[np.uint64]:
@@ -424,7 +425,7 @@ class LinkMatrix:
         if len(self._arena.keys) > self._sizes.table:  # a load is over: give its memory back
             self._arena = empty_run()
         if self._rows is None or self._rows.threshold != cut:
-            self._rows = Rows.of(self._base, cut, self._tau < math.inf)
+            self._rows = Rows.of(self._base, cut, self._tau < math.inf, self._sizes.head)
         for run in self._unsided:
             self._side = self._side.overlaid(run)
         self._unsided = []
@@ -457,7 +458,7 @@ class LinkMatrix:
         """Bytes of all arrays: levels, table, and the rows of the last view."""
         runs = (self._base, self._delta, self._arena, self._table, *self._unsided)
         total = self._slots.nbytes + sum(array.nbytes for run in runs for array in run)
-        rows = () if self._rows is None else self._rows.arrays
+        rows = () if self._rows is None else self._rows[1:]
         return int(total + sum(array.nbytes for array in (*rows, *self._side)))
 
     # ---- Arrow

@@ -116,6 +116,9 @@ class Rows(NamedTuple):
     cols: NDArray[np.uint32]
     weights: NDArray[np.float64]
     stamps: NDArray[np.int64]
+    heads: NDArray[np.int64]
+    head_ids: NDArray[np.uint32]
+    head_weights: NDArray[np.float64]
 
     @property
     def arrays(self) -> tuple[_A, _A, _A, _A, _A]:
@@ -123,8 +126,13 @@ class Rows(NamedTuple):
         return self.indptr, self.middle, self.cols, self.weights, self.stamps
 
     @classmethod
-    def of(cls, base: Run, threshold: float, fading: bool) -> Rows:
-        """Build from the base; `stamps` (int64[2 n]) is empty in a layer that does not fade."""
+    def of(cls, base: Run, threshold: float, fading: bool, head: int) -> Rows:
+        """Build from the base; `stamps` (int64[2 n]) is empty in a layer that does not fade.
+
+        Rows with more than `head` strong links also have their strongest apart, for reads with a
+        cap: row i's are ``head_ids[heads[i]]``, unless that is -1. Not in a layer that fades,
+        where the order of strength changes with time.
+        """
         n = len(base.keys)
         ids = 0
         if n:
@@ -139,7 +147,24 @@ class Rows(NamedTuple):
         kernels.fill_rows(
             *base, threshold, indptr[:-1].copy(), middle.copy(), cols, weights, stamps
         )
-        return cls(threshold, indptr, middle, cols, weights, stamps)
+        long = np.flatnonzero(strong > head) if not fading else np.empty(0, np.int64)
+        heads = np.full(ids, -1, np.int64)
+        heads[long] = np.arange(len(long))
+        head_ids = np.empty((len(long), head), np.uint32)
+        head_weights = np.empty((len(long), head), np.float64)
+        longest = int(strong.max()) if len(long) else 0
+        kernels.fill_heads(
+            long,
+            indptr,
+            middle,
+            cols,
+            weights,
+            np.empty(longest, np.uint32),
+            np.empty(longest, np.float64),
+            head_ids,
+            head_weights,
+        )
+        return cls(threshold, indptr, middle, cols, weights, stamps, heads, head_ids, head_weights)
 
 
 class Side(NamedTuple):
@@ -261,7 +286,17 @@ class LinkView:
         What its rows are arranged for; a read may ask for any other.
     """
 
-    __slots__ = ("_args", "_base", "_delta", "_fading", "_tau", "n_ids", "n_links", "threshold")
+    __slots__ = (
+        "_args",
+        "_base",
+        "_delta",
+        "_fading",
+        "_heads",
+        "_tau",
+        "n_ids",
+        "n_links",
+        "threshold",
+    )
 
     def __init__(  # noqa: PLR0917
         self, base: Run, delta: Run, rows: Rows, side: Side, tau: float, n_links: int
@@ -271,6 +306,7 @@ class LinkView:
         self._tau = tau
         self._fading = tau < math.inf
         self._args: tuple[_A, _A, _A, _A, _A, _A, _A, _A] = (*rows.arrays, *side)
+        self._heads = (rows.heads, rows.head_ids, rows.head_weights)
         last = int(side.keys[-1] >> np.uint64(32)) + 1 if len(side.keys) else 0
         self.n_ids = max(len(rows.middle), last)
         self.n_links = n_links
@@ -342,6 +378,7 @@ class LinkView:
             now,
             self._tau,
             *self._args,
+            *self._heads,
             scratch.reals,
             scratch.ids,
             scratch.words,

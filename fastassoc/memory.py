@@ -13,7 +13,9 @@ from pathlib import Path
 from threading import RLock
 from time import perf_counter
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from fastassoc import query as checks
 from fastassoc.answers import Hit, Recall
@@ -41,6 +43,9 @@ from fastassoc.settings import Settings, on_grid
 from fastassoc.state import Operation, State, StateView
 from fastassoc.store import Store, Verification
 from fastassoc.times import micros
+
+if TYPE_CHECKING:
+    from fastassoc.ingest import IngestProgress, IngestReport
 
 __all__ = ["Memory", "open_memory"]
 
@@ -351,7 +356,9 @@ class Memory(Reader):
                 if twice:
                     gone = {place for place, _ in twice}
                     kept = batch.take([n for n in range(len(batch)) if n not in gone])
-                    bad += [(numbers[n], f"a note with the id {note!r} exists") for n, note in twice]
+                    bad += [
+                        (numbers[n], f"a note with the id {note!r} exists") for n, note in twice
+                    ]
             reasons.extend(sorted(bad))
             if not len(kept):
                 return Report()
@@ -365,8 +372,6 @@ class Memory(Reader):
         self, rows: Any, operation_id: str | None
     ) -> tuple[NoteBatch, list[int], list[tuple[int, str]]]:
         """Rows of any kind that `write_batch` takes, resolved."""
-        from fastassoc.ingest import as_table
-
         new_id = id_maker(operation_id)
         table = as_table(rows)
         if table is not None:
@@ -378,21 +383,57 @@ class Memory(Reader):
             )
         return from_dicts(list(rows), self.settings, new_id)
 
-    def ingest(self, source: Any, **options: Any) -> Any:
-        """Store everything that a source holds, batch by batch; see `fastassoc.ingest.run`.
+    def ingest(
+        self,
+        source: Any,
+        *,
+        columns: Mapping[str, str | None] | None = None,
+        format: str | None = None,
+        metadata_columns: Sequence[str] | str | None = None,
+        list_separator: str = ";",
+        delimiter: str | None = None,
+        batch_rows: int | None = None,
+        on_duplicate: str = "skip",
+        on_error: str = "reject",
+        max_rejects: float = 0.01,
+        rejects_file: str | os.PathLike[str] | None = None,
+        progress: Callable[[IngestProgress], None] | None = None,
+    ) -> IngestReport:
+        """Store all that a source holds, batch by batch, in bounded memory.
+
+        Rows without an id get one from their content, so that repeating an ingest changes
+        nothing. An ingest of files that was cut off goes on where it stopped when it is called
+        again, and ends as if it had not been cut off. `fastassoc.plan` looks before it leaps.
 
         Parameters
         ----------
-        source : str, path, list of these, ``"-"``, open file, iterable of mappings, or Arrow data
-            JSON lines, CSV, Parquet or Arrow files (globs too), standard input, data frames.
-        **options
-            ``format, columns, metadata_columns, list_separator, batch_rows, on_duplicate
-            ("skip"), on_error ("reject"), max_rejects (0.01), rejects_file, progress, dry_run``.
+        source : path, list of paths, ``"-"``, open file, iterable of mappings, or Arrow data
+            JSON lines, CSV, Parquet or Arrow files (``*`` for many), standard input, or anything
+            with ``__arrow_c_stream__``, data frames among them.
+        columns : mapping, optional
+            Which of its columns gives which field: ``{"text": "body", "id": "doc_id"}``.
+        format : {"jsonl", "csv", "parquet", "arrow"}, optional
+            Guessed from the name otherwise.
+        metadata_columns : list of str or "rest", optional
+            Columns that go into the metadata.
+        list_separator, delimiter : str, optional
+            What parts names in a text column, and fields in CSV.
+        batch_rows : int, optional
+            The most rows of one batch, which is one operation.
+        on_duplicate : {"skip", "replace", "error"}
+            What to do with a row whose id exists.
+        on_error : {"reject", "raise"}
+            Whether a bad row is left out and reported, or stops the ingest.
+        max_rejects : float
+            Stop when more than this share of the rows is bad.
+        rejects_file : path, optional
+            Where bad rows go, with reasons; in the store's folder ``rejects`` otherwise.
+        progress : callable, optional
+            Called with an `IngestProgress` after each batch.
 
         Returns
         -------
         IngestReport
-            With ``dry_run=True`` an `IngestPlan`, and nothing changes.
 
         Raises
         ------
@@ -400,6 +441,8 @@ class Memory(Reader):
             More than `max_rejects` of the rows are bad; what was committed stays.
         InvalidInput
             The source or an option cannot be taken.
+        IngestInterrupted
+            The user stopped it; the same call goes on.
 
         Examples
         --------
@@ -409,9 +452,35 @@ class Memory(Reader):
         >>> mem.ingest(rows).written, mem.ingest(rows).written
         (1, 0)
         """
-        from fastassoc.ingest import ingest
+        from fastassoc.ingest import BATCH_ROWS, run
 
-        return ingest(self, source, **options)
+        self._usable(writing=True)
+        return run(
+            lambda batch, ledger: self._commit_batch(batch, ledger, on_duplicate),
+            source,
+            settings=self.settings,
+            columns=columns,
+            format=format,
+            metadata_columns=metadata_columns,
+            list_separator=list_separator,
+            delimiter=delimiter,
+            batch_rows=BATCH_ROWS if batch_rows is None else batch_rows,
+            on_duplicate=on_duplicate,
+            on_error=on_error,
+            max_rejects=max_rejects,
+            rejects_file=self._rejects_file if rejects_file is None else rejects_file,
+            progress=progress,
+            resume_state=self._unfinished,
+        )
+
+    def _rejects_file(self, key: str | None) -> Path | None:
+        """Where the bad rows of an ingest go unless the caller says."""
+        return None if self.path is None else self.path / "rejects" / f"{key or 'stream'}.jsonl"
+
+    def _unfinished(self, key: str) -> dict[str, Any] | None:
+        """The ledger of an ingest that was cut off."""
+        self._view()
+        return self._state.ingests.get(key)
 
     def _commit_batch(
         self, batch: NoteBatch, ledger: dict[str, Any] | None, on_duplicate: str
@@ -498,7 +567,9 @@ class Memory(Reader):
         names = list(recall.query_concepts) if recall is not None else []
         names += checks.list_of_names(asked, "asked") if asked is not None else ()
         ids = [] if used is None else note_ids(used, "used")
-        given = () if used_concepts is None else checks.list_of_names(used_concepts, "used_concepts")
+        given = (
+            () if used_concepts is None else checks.list_of_names(used_concepts, "used_concepts")
+        )
         if not ids and not given:
             raise InvalidInput("nothing was used: give used= (note ids) or used_concepts=.")
         body = {
@@ -1087,6 +1158,17 @@ def repeated_ids(batch: NoteBatch, state: State) -> list[tuple[int, str]]:
     return twice
 
 
+def as_table(rows: Any) -> pa.Table | None:
+    """Rows that come as Arrow data or as a data frame, as a table; None for other rows."""
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(rows).read_all()
+    return None
+
+
 def note_ids(notes: Any, name: str) -> list[str]:
     """Ids from a list of ids or hits."""
     if isinstance(notes, (str, bytes)) or not hasattr(notes, "__iter__"):
@@ -1098,5 +1180,3 @@ def note_ids(notes: Any, name: str) -> list[str]:
             raise InvalidInput(f"{name}: found {one!r} in the list, expected note ids or hits.")
         found.append(str(note))
     return found
-
-

@@ -254,7 +254,8 @@ class NoteTable:
         encoded = values.dictionary_encode()
         codes = [self._domain_code(name) for name in encoded.dictionary.to_pylist()]
         table = np.array([*codes, self._domain_code(DEFAULT_DOMAIN)], np.int32)
-        return table[np.asarray(encoded.indices.fill_null(len(codes)))]
+        places: NDArray[np.int64] = encoded.indices.fill_null(len(codes)).to_numpy()
+        return table[places]
 
     def _domain_code(self, name: str) -> int:
         code = self._domain_codes.get(name)
@@ -457,10 +458,9 @@ def text_prefixes(texts: pa.Array) -> NDArray[np.uint64]:
 
 def filled(values: pa.Array, default: NDArray[np.int64]) -> NDArray[np.int64]:
     """An int64 column with its nulls replaced by `default`, parallel to it."""
-    if not values.null_count:
-        return np.asarray(values.to_numpy(zero_copy_only=False), np.int64)
     known = np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
-    return np.where(known, values.fill_null(0).to_numpy(zero_copy_only=False), default)
+    out: NDArray[np.int64] = np.where(known, values.fill_null(0).to_numpy(), default)
+    return out
 
 
 def list_array(offsets: NDArray[np.int64], values: NDArray[np.uint32]) -> pa.Array:
@@ -493,7 +493,9 @@ def buckets(ids: pa.Array) -> pa.Array:
     """uint16 of each id: the low 16 bits of xxh3-64 of its UTF-8 bytes (FORMAT.md)."""
     from xxhash import xxh3_64_intdigest
 
-    return pa.array([xxh3_64_intdigest(note.encode()) & 0xFFFF for note in ids.to_pylist()], pa.uint16())
+    return pa.array(
+        [xxh3_64_intdigest(note.encode()) & 0xFFFF for note in ids.to_pylist()], pa.uint16()
+    )
 
 
 def dumped(names: list[str] | None) -> str | None:

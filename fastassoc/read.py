@@ -27,7 +27,6 @@ Scores = NDArray[np.float64]
 DEFAULT_IMPORTANCE = 0.5
 
 
-
 def needs_text(query: Query, settings: Settings) -> bool:
     """Whether a read of this query looks at the text index."""
     return query.text is not None or (query.rank or settings.rank) == "flat" or bool(query.like)
@@ -247,9 +246,7 @@ def score_counts(
     return Scored(first, ordered, set(near), expansion)
 
 
-def by_text(
-    view: StateView, rows: Rows, scores: Scores, k: int
-) -> tuple[list[int], list[float]]:
+def by_text(view: StateView, rows: Rows, scores: Scores, k: int) -> tuple[list[int], list[float]]:
     """The first k by score, then text descending in code-point order, then order of writing."""
     texts = view.notes.table.texts
     held = sorted(zip(rows.tolist(), scores.tolist(), strict=True))
@@ -445,9 +442,7 @@ class Paths:
         return out
 
 
-def hit_of(
-    view: StateView, one: Placed, paths: Paths, coverage: float
-) -> tuple[Hit, list[int]]:
+def hit_of(view: StateView, one: Placed, paths: Paths, coverage: float) -> tuple[Hit, list[int]]:
     """A hit, and the expanded concepts that it carries."""
     table, name = view.notes.table, view.vocabulary.name
     row = one.row

@@ -164,9 +164,7 @@ class Reader(ABC):
         view = self._view(text=needs_text(asked, self.settings), at_least=asked.at_least)
         return read(view, asked, self.settings, self._now())
 
-    def read_batch(
-        self, queries: Iterable[str | Mapping[str, Any]], **common: Any
-    ) -> list[Recall]:
+    def read_batch(self, queries: Iterable[str | Mapping[str, Any]], **common: Any) -> list[Recall]:
         """Read many queries from one state of the memory.
 
         Parameters

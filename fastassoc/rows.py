@@ -33,7 +33,15 @@ from fastassoc.fields import (
 from fastassoc.kernels.rows import count_seen, gather_names, move_seen
 from fastassoc.settings import Settings
 
-__all__ = ["FIELDS", "MOST_CONCEPTS", "ContentIds", "Refused", "from_arrow", "from_dicts"]
+__all__ = [
+    "FIELDS",
+    "MOST_CONCEPTS",
+    "ContentIds",
+    "Refused",
+    "from_arrow",
+    "from_columns",
+    "from_dicts",
+]
 
 MOST_CONCEPTS = 256
 NAMESPACE = UUID("6f1d0f0e-9c1b-5d0a-8a53-0f5e6a2f7c11")  # of ids made from content
@@ -122,13 +130,26 @@ def from_arrow(
     unknown = set(table.column_names).difference(FIELDS)
     if unknown or len(set(table.column_names)) < table.num_columns:
         raise InvalidInput(_unknown(unknown or set(table.column_names)))
+    return from_columns(
+        {name: table.column(name) for name in table.column_names}, table.num_rows, settings, new_id
+    )
+
+
+def from_columns(
+    columns: Mapping[str, Column | list[Any]],
+    n: int,
+    settings: Settings,
+    new_id: NewId | ContentIds | None = None,
+) -> Checked:
+    """As `from_arrow`, from columns by field: Arrow's, or lists of Python values, `n` long."""
     reasons: Reasons = {}
-    columns = {
-        field: from_column(field, table.column(field), reasons)
-        for field in FIELDS
-        if field in table.column_names
-    }
-    return _assemble(columns, table.num_rows, reasons, settings, new_id)
+    checked: dict[str, Any] = {}
+    for field in FIELDS:
+        if field in columns:
+            column = columns[field]
+            read = from_values if isinstance(column, list) else from_column
+            checked[field] = read(field, column, reasons)
+    return _assemble(checked, n, reasons, settings, new_id)
 
 
 def _mapping(number: int, row: Any, reasons: Reasons) -> Mapping[str, Any]:

@@ -260,7 +260,7 @@ class Settings:
                 rules.setdefault(name, {})[inner] = value
             else:
                 own[name] = value
-        defaults = {f.name: f.default for f in fields(cls)}
+        defaults: dict[str, Any] = {f.name: f.default for f in fields(cls)}
         try:
             own.update({name: replace(defaults[name], **rule) for name, rule in rules.items()})
             return cls(**own)

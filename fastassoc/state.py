@@ -144,9 +144,7 @@ class State:
         self._mark_ingest(operation.body["ingest"])
         return Report(position=self.position)
 
-    def _settle_duplicates(
-        self, batch: NoteBatch, rule: str
-    ) -> tuple[NoteBatch, list[int], int]:
+    def _settle_duplicates(self, batch: NoteBatch, rule: str) -> tuple[NoteBatch, list[int], int]:
         """The batch without ids that exist or repeat, rows to forget first, notes left out.
 
         ``"replace"`` keeps the last of equal ids in a batch, ``"skip"`` the first.
@@ -244,6 +242,12 @@ class State:
         self.notes.remove(rows)
         self._text_removed.extend(rows)
         return gone
+
+    def _apply_import(self, operation: Operation) -> Report:
+        from fastassoc.transfer import apply_part
+
+        self._mark_ingest(operation.body["ingest"])
+        return apply_part(self, operation.body, operation.at)
 
     def _apply_purge(self, operation: Operation) -> Report:
         """Drop names that no live note and no link holds."""
@@ -344,7 +348,7 @@ class State:
         return state
 
 
-def changes(*made: Changed) -> dict[str, int]:
+def changes(*made: Changed) -> dict[str, Any]:
     """The link counts of a report."""
     return {
         "links_created": sum(one.created for one in made),

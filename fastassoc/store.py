@@ -562,5 +562,3 @@ def counts_of(state: State) -> dict[str, int]:
 def dumped(body: dict[str, Any]) -> str:
     """A body as compact JSON."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-
-

@@ -130,9 +130,7 @@ class LinksTable:
         """
         columns = self.columns()
         name = self._view().vocabulary.name
-        ids, places = np.unique(
-            np.concatenate([columns["a"], columns["b"]]), return_inverse=True
-        )
+        ids, places = np.unique(np.concatenate([columns["a"], columns["b"]]), return_inverse=True)
         names = [name(int(c)) for c in ids]
         # names sort by code point, so that a < b means the same in every language
         rank = np.empty(len(ids), np.int64)

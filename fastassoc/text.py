@@ -201,12 +201,14 @@ class TextView:
             raise InvalidInput(
                 f"allowed has {allowed.size} rows, the index {self.n_rows}; give one value a row."
             )
-        out = zeros("rows", self.n_rows)[: self.n_rows]
-        try:
-            self.scores(terms, k1, b, out)
-            return reading.top_k(out, allowed[: self.n_rows], k)
-        finally:
-            out.fill(0.0)
+        ids, idf, _ = self._known(terms)
+        lists = self.postings
+        found: tuple[NDArray[np.int32], NDArray[np.float64]] = reading.bm25_best(
+            lists.indptr, lists.base_rows, lists.base_values, lists.tail, lists.tail_values,
+            lists.late, lists.late_values, ids, idf, self.lengths, self.average,
+            float(k1), float(b), allowed[: self.n_rows], k, zeros("rows", self.n_rows),
+        )  # fmt: skip
+        return found
 
 
 class TextIndex:

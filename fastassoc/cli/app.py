@@ -1,4 +1,4 @@
-"""The root command: commands by name, loaded when called; errors become sentences and exit codes."""
+"""The root command: loads commands when called, turns errors into sentences and exit codes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,12 @@ class Root(click.Group):
         if place is None:
             return None
         module, _, attribute = place.partition(":")
-        command = getattr(importlib.import_module(f"fastassoc.cli.{module}"), attribute)
+        try:
+            command = getattr(importlib.import_module(f"fastassoc.cli.{module}"), attribute)
+        except ModuleNotFoundError as error:
+            if error.name != f"fastassoc.cli.{module}":
+                raise
+            return None
         assert isinstance(command, click.Command)
         return command
 
@@ -62,8 +67,9 @@ class Root(click.Group):
                 if command is not None:
                     limit = formatter.width - width - 6
                     rows.append((name.ljust(width), command.get_short_help_str(limit)))
-            with formatter.section(title):
-                formatter.write_dl(rows)
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -73,10 +79,14 @@ class Root(click.Group):
 
             near = get_close_matches(args[0], PLACES, n=1, cutoff=0.6)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise click.UsageError(
-                f"there is no command {plain(args[0])!r}.{hint} See 'fastassoc --help'.", ctx
-            )
+            raise click.UsageError(f"there is no command {plain(args[0])!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # before click turns it into a failure
+            _leave_pipe()
 
     def main(  # type: ignore[override]
         self,
@@ -179,7 +189,11 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 damage found, 4 locked by another
 process, 5 too many rejected rows, 130 interrupted (the same command continues).""",
 )
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
     help="Show the version.",
 )
 @store_options

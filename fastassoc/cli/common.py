@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fastassoc.errors import InvalidInput
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -21,11 +23,13 @@ __all__ = [
     "App",
     "Interrupted",
     "day",
+    "example",
     "number",
     "operation_option",
     "parse_pairs",
     "parse_where",
     "plain",
+    "read_stdin",
     "size",
     "store_argument",
     "store_options",
@@ -153,6 +157,20 @@ def store_argument(command: F) -> F:
     return click.argument(
         "path", required=False, expose_value=False, callback=_remember("store"), metavar="[PATH]"
     )(command)
+
+
+def example(*lines: str) -> str:
+    """Lines for a command's help page, shown as they are."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def read_stdin() -> str:
+    """Everything on standard input, as UTF-8, without the white space around it."""
+    raw = sys.stdin.buffer.read()
+    try:
+        return raw.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"standard input: {error.reason} at byte {error.start}.") from None
 
 
 def operation_option(command: F) -> F:

@@ -27,6 +27,10 @@ SMALL = 64  # up to this many, insertion sort beats anything
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 _MASK = np.uint64(0xFFFFFFFF)
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)  # a lone bit times this has the bit's number on top
+_BIT = np.zeros(64, np.int64)
+for _i in range(64):
+    _BIT[((0x03F79D71B4CB0A89 << _i) & 0xFFFFFFFFFFFFFFFF) >> 58] = _i
 
 Array = Any  # any NumPy array; shapes and dtypes are in the docstrings
 
@@ -938,6 +942,11 @@ def strongest(ids: Array, weights: Array, size: int, limit: int) -> int:
 @inline
 def ascending(touched: Array, size: int, words: Array) -> None:
     """Sort distinct ids in place: by insertion, by sorting, or through a bitmap (left zero)."""
+    sorted_to = 1
+    while sorted_to < size and touched[sorted_to - 1] < touched[sorted_to]:
+        sorted_to += 1
+    if sorted_to >= size:  # the strong links of one row
+        return
     if size <= SMALL:
         for i in range(1, size):
             value = touched[i]
@@ -958,10 +967,89 @@ def ascending(touched: Array, size: int, words: Array) -> None:
         bits = words[word]
         if bits:
             words[word] = 0
-            for bit in range(64):
-                if bits & (one << np.uint64(bit)):
-                    touched[used] = word * 64 + bit
-                    used += 1
+            while bits:
+                lowest = bits & (~bits + one)
+                touched[used] = word * 64 + _BIT[(lowest * _DE_BRUIJN) >> np.uint64(58)]
+                used += 1
+                bits ^= lowest
+
+
+@inline
+def head_links(
+    row: int,
+    threshold: float,
+    fanout: int,
+    best: Array,
+    side_keys: Array,
+    side_weights: Array,
+    heads: Array,
+    head_ids: Array,
+    head_weights: Array,
+    out_ids: Array,
+    out_weights: Array,
+) -> int:
+    """The `fanout` strongest links of a row from its head alone, or -1 if that is not enough.
+
+    Links to asked ids (`best` infinite) are left out, and so are those that the side overrides.
+    """
+    if row >= heads.size or heads[row] < 0:
+        return -1
+    size = head_ids.shape[1]
+    first = find_row(side_keys, row)
+    last = first
+    while last < side_keys.size and np.int64(side_keys[last] >> _HALF) == row:
+        last += 1
+    if last - first > size:
+        return -1
+    passed, used = 0, 0
+    for i in range(size):
+        col, weight = head_ids[heads[row], i], head_weights[heads[row], i]
+        if best[col] == math.inf:
+            continue
+        if last > first:
+            at = find(side_keys, first, last, (np.uint64(row) << _HALF) | np.uint64(col))
+            if at >= 0:
+                continue
+        passed += 1
+        if weight >= threshold:
+            out_ids[used], out_weights[used] = col, weight
+            used += 1
+    if passed < fanout:
+        return -1
+    for i in range(first, last):
+        col = np.int64(side_keys[i] & _MASK)
+        if side_weights[i] >= threshold and best[col] != math.inf:
+            out_ids[used], out_weights[used] = col, side_weights[i]
+            used += 1
+    return strongest(out_ids, out_weights, used, fanout)
+
+
+def _fill_heads(
+    rows: Array,
+    indptr: Array,
+    middle: Array,
+    cols: Array,
+    weights: Array,
+    scratch_ids: Array,
+    scratch_weights: Array,
+    out_ids: Array,
+    out_weights: Array,
+) -> None:
+    """The strongest links of each of `rows` (int64[h]) into `out_ids`, `out_weights` [h, size].
+
+    Each has more than `size` strong links; scratch is as long as the longest row.
+    """
+    for i in range(rows.size):
+        begin = indptr[rows[i]]
+        count = middle[rows[i]] - begin
+        for j in range(count):
+            scratch_ids[j], scratch_weights[j] = cols[begin + j], weights[begin + j]
+        kept = strongest(scratch_ids, scratch_weights, count, out_ids.shape[1])
+        for j in range(kept):
+            out_ids[i, j], out_weights[i, j] = scratch_ids[j], scratch_weights[j]
+
+
+fill_heads = jit(_fill_heads)
 
 
 def _expand(
@@ -982,6 +1070,9 @@ def _expand(
     side_keys: Array,
     side_weights: Array,
     side_stamps: Array,
+    heads: Array,
+    head_ids: Array,
+    head_weights: Array,
     scratch_reals: Array,
     scratch_ids: Array,
     words: Array,
@@ -1009,30 +1100,46 @@ def _expand(
             source = int(sources[s])
             if source >= best.size:
                 continue
-            n = row_links(
-                source,
-                threshold,
-                both,
-                now,
-                tau,
-                indptr,
-                middle,
-                cols,
-                weights,
-                stamps,
-                side_keys,
-                side_weights,
-                side_stamps,
-                link_ids,
-                link_weights,
-            )
+            n = -1
             if fanout >= 0:
-                kept = 0
-                for i in range(n):
-                    if best[link_ids[i]] != math.inf:
-                        link_ids[kept], link_weights[kept] = link_ids[i], link_weights[i]
-                        kept += 1
-                n = strongest(link_ids, link_weights, kept, fanout)
+                n = head_links(
+                    source,
+                    threshold,
+                    fanout,
+                    best,
+                    side_keys,
+                    side_weights,
+                    heads,
+                    head_ids,
+                    head_weights,
+                    link_ids,
+                    link_weights,
+                )
+            if n < 0:
+                n = row_links(
+                    source,
+                    threshold,
+                    both,
+                    now,
+                    tau,
+                    indptr,
+                    middle,
+                    cols,
+                    weights,
+                    stamps,
+                    side_keys,
+                    side_weights,
+                    side_stamps,
+                    link_ids,
+                    link_weights,
+                )
+                if fanout >= 0:
+                    kept = 0
+                    for i in range(n):
+                        if best[link_ids[i]] != math.inf:
+                            link_ids[kept], link_weights[kept] = link_ids[i], link_weights[i]
+                            kept += 1
+                    n = strongest(link_ids, link_weights, kept, fanout)
             for i in range(n):
                 col = link_ids[i]
                 raw = link_weights[i]

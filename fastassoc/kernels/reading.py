@@ -20,6 +20,7 @@ __all__ = [
     "SPARSE",
     "accumulate",
     "bm25",
+    "bm25_best",
     "bm25_weights",
     "count_read",
     "top_k",
@@ -65,6 +66,18 @@ def _tail_from(tail: NDArray[np.uint64], key: np.uint64, low: int) -> int:
 def _tail_start(tail: NDArray[np.uint64], term: Whole, previous: Whole, at: int) -> int:
     """Where the tail's list of `term` begins; goes on from `at` while the terms ascend."""
     return _tail_from(tail, np.uint64(term) << np.uint64(32), at if term >= previous else 0)
+
+
+@inline
+def _size(indptr: NDArray[np.int64], tail: NDArray[np.uint64], ids: NDArray[np.uint32]) -> Whole:
+    """Postings of all `ids`, where the whole tail counts once."""
+    n_base = indptr.size - 1
+    total = np.int64(tail.size)
+    for i in range(ids.size):
+        term = np.int64(ids[i])
+        if term < n_base:
+            total += indptr[term + 1] - indptr[term]
+    return total
 
 
 # --- the best so far: a heap whose root is the least (score, key) ---------------------------------
@@ -126,6 +139,22 @@ def _offer(
         keys[0] = key
         _sink(scores, keys, 0, size)
     return size
+
+
+@inline
+def _drain(
+    scores: NDArray[np.float64], keys: NDArray[np.uint64], size: Whole
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Empty a heap whose keys are ``~row``: rows and scores, the best first."""
+    found = np.empty(size, np.int32)
+    found_scores = np.empty(size, np.float64)
+    for i in range(size - 1, -1, -1):  # the root is the last of the answer
+        found[i] = np.int64(~keys[0])
+        found_scores[i] = scores[0]
+        scores[0] = scores[i]
+        keys[0] = keys[i]
+        _sink(scores, keys, 0, i)
+    return found, found_scores
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -301,15 +330,74 @@ def _top_k(
             score = out[row]
             if score > 0.0 and (size < scores.size or score > scores[0]) and allowed[row] != 0:
                 size = _offer(scores, keys, size, score, ~np.uint64(row))
-    found = np.empty(size, np.int32)
-    found_scores = np.empty(size, np.float64)
-    for i in range(size - 1, -1, -1):  # the root is the last of the answer
-        found[i] = np.int64(~keys[0])
-        found_scores[i] = scores[0]
-        scores[0] = scores[i]
-        keys[0] = keys[i]
-        _sink(scores, keys, 0, i)
-    return found, found_scores
+    return _drain(scores, keys, size)
+
+
+@inline
+def _take(
+    out: NDArray[np.float64],
+    row: Whole,
+    allowed: NDArray[np.uint8],
+    scores: NDArray[np.float64],
+    keys: NDArray[np.uint64],
+    size: Whole,
+) -> Whole:
+    """Offer a row once: its place in `out` is 0 afterwards."""
+    score = float(out[row])
+    if score != 0.0:
+        out[row] = 0.0
+        if score > 0.0 and (size < scores.size or score >= scores[0]) and allowed[row] != 0:
+            return _offer(scores, keys, size, score, ~np.uint64(row))
+    return size
+
+
+def _bm25_best(
+    indptr: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    values: NDArray[np.float32],
+    tail: NDArray[np.uint64],
+    tail_values: NDArray[np.float32],
+    late: NDArray[np.uint64],
+    late_values: NDArray[np.float32],
+    ids: NDArray[np.uint32],
+    idf: NDArray[np.float64],
+    lengths: NDArray[np.int32],
+    average: float,
+    k1: float,
+    b: float,
+    allowed: NDArray[np.uint8],
+    k: int,
+    out: NDArray[np.float64],
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """`bm25`, then `top_k`; `out` is zeros before and after.
+
+    Where the lists are short, they are walked again instead of all rows.
+    """
+    n = allowed.size
+    bm25(
+        indptr, rows, values, tail, tail_values, late, late_values, ids, idf, lengths, average,
+        k1, b, out,
+    )  # fmt: skip
+    total = _size(indptr, tail, ids) + late.size
+    if total > n // 8:
+        found, found_scores = top_k(out, allowed, k)
+        out[:n] = 0.0
+        return found, found_scores
+    scores = np.empty(min(k, n), np.float64)
+    keys = np.empty(min(k, n), np.uint64)
+    size: Whole = 0
+    for i in range(ids.size):
+        term = np.int64(ids[i])
+        if term < indptr.size - 1:
+            for j in range(indptr[term], indptr[term + 1]):
+                size = _take(out, np.int64(rows[j]), allowed, scores, keys, size)
+        for run in (tail, late):
+            at = _tail_start(run, term, 0, 0)
+            while at < run.size and np.int64(run[at] >> np.uint64(32)) == term:
+                row = np.int64(run[at] & np.uint64(LAST))
+                size = _take(out, row, allowed, scores, keys, size)
+                at += 1
+    return _drain(scores, keys, size)
 
 
 # --- the count read -------------------------------------------------------------------------------
@@ -383,18 +471,6 @@ def _touch(
                 out[row_] += weight
                 at += 1
     return n
-
-
-@inline
-def _size(indptr: NDArray[np.int64], tail: NDArray[np.uint64], ids: NDArray[np.uint32]) -> Whole:
-    """Postings of all `ids`, where the whole tail counts once."""
-    n_base = indptr.size - 1
-    total = np.int64(tail.size)
-    for i in range(ids.size):
-        term = np.int64(ids[i])
-        if term < n_base:
-            total += indptr[term + 1] - indptr[term]
-    return total
 
 
 @inline
@@ -755,6 +831,7 @@ def _count_read(
 
 accumulate = jit(_accumulate)
 bm25 = jit(_bm25)
+bm25_best = jit(_bm25_best)
 bm25_weights = jit(_bm25_weights)
 top_k = jit(_top_k)
 count_read = jit(_count_read)

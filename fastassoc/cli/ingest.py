@@ -1,0 +1,243 @@
+"""The command ``ingest``: files of notes, with progress, resumable."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fastassoc.cli.common import App, Interrupted, example, plain, store_options
+from fastassoc.errors import TooManyRejects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.progress import Progress
+
+__all__ = ["ingest"]
+
+SHOWN = 5  # rejects told on the terminal
+LINE_EVERY = 5.0  # seconds between lines of progress where there is no terminal
+
+
+@click.command(
+    epilog=example(
+        "fastassoc ingest corpus/*.jsonl",
+        "fastassoc ingest articles.csv --columns text=body,id=doc_id --metadata-columns rest",
+        "fastassoc ingest notes.parquet --dry-run",
+        "zcat notes.jsonl.gz | fastassoc ingest - --format jsonl",
+    )
+)
+@click.argument("sources", nargs=-1, required=True, metavar="FILE...")
+@click.option("--format", metavar="NAME", help="jsonl, csv, parquet or arrow; else by the name.")
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="FIELD=COLUMN,...",
+    help="Which column gives which field: text=body,id=doc_id.",
+)
+@click.option(
+    "--metadata-columns",
+    metavar="COLUMN,...",
+    help="Columns that become metadata; 'rest' is every other one.",
+)
+@click.option("--list-separator", metavar="TEXT", help="Between names in a text column (;).")
+@click.option("--delimiter", metavar="CHARACTER", help="Between the cells of a CSV file.")
+@click.option(
+    "--on-duplicate",
+    type=click.Choice(["skip", "replace", "error"]),
+    help="A row whose id is there already (skip).",
+)
+@click.option(
+    "--max-rejects",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Stop above this share of bad rows (0.01).",
+)
+@click.option("--rejects-file", type=click.Path(dir_okay=False), help="Where bad rows go.")
+@click.option("--batch-rows", type=click.IntRange(min=1), help="Rows saved at a time.")
+@click.option("--dry-run", is_flag=True, help="Check columns and rows, change nothing.")
+@store_options
+@click.pass_obj
+def ingest(
+    app: App,
+    /,
+    *,
+    sources: tuple[str, ...],
+    columns: tuple[str, ...],
+    metadata_columns: str | None,
+    dry_run: bool,
+    **options: Any,
+) -> None:
+    """Bring in files of notes.
+
+    JSON lines, CSV, Parquet and Arrow files, or '-' for standard input. A row has a text and, if
+    you like, id, concepts, subjects, domain, created_at, metadata and more. What is there already
+    is skipped, so an ingest can be repeated; one that was interrupted goes on where it stopped.
+    """
+    given = {key: value for key, value in options.items() if value is not None}
+    if columns:
+        given["columns"] = _mapping(columns)
+    if metadata_columns is not None:
+        names = metadata_columns.split(",")
+        given["metadata_columns"] = "rest" if names == ["rest"] else names
+    source: Any = sources[0] if len(sources) == 1 else list(sources)
+    if dry_run:
+        _dry_run(app, source, given)
+        return
+    with app.open(create=True) as mem:
+        try:
+            with _progress(app) as progress:
+                report = mem.ingest(source, progress=progress, **given)
+        except KeyboardInterrupt as stopped:
+            rows = getattr(getattr(stopped, "report", None), "rows", None)
+            after = "" if rows is None else f" after {rows:,} rows"
+            raise Interrupted(
+                f"interrupted{after}; what was saved stays. Run the same command again and it "
+                "continues from there."
+            ) from None
+        except TooManyRejects as error:
+            _tell_rejects(app, error.report)
+            raise
+    if app.json:
+        app.emit(report.to_dict())
+    else:
+        _summary(report)
+    _tell_rejects(app, report)
+
+
+def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in ",".join(pairs).split(","):
+        field, equals, column = pair.partition("=")
+        if not equals or not field or not column:
+            raise click.BadParameter(
+                f"found {pair!r}, expected FIELD=COLUMN such as text=body.", param_hint="--columns"
+            )
+        found[field.strip()] = column.strip()
+    return found
+
+
+# -- what it says -------------------------------------------------------------------------------
+
+
+def _summary(report: Any) -> None:
+    click.echo(f"{report.written:,} notes written, {report.skipped:,} skipped as known")
+    if report.replaced:
+        click.echo(f"{report.replaced:,} replaced")
+    click.echo(f"{report.links_created:,} links made, {report.links_changed:,} changed")
+    if report.resumed_rows:
+        click.echo(f"continued after {report.resumed_rows:,} rows of an earlier run")
+    rows = report.rows - report.resumed_rows
+    rate = rows / report.seconds if report.seconds > 0 else 0.0
+    click.echo(f"{rows:,} rows in {report.seconds:.1f} s ({rate:,.0f} rows a second)")
+
+
+def _tell_rejects(app: App, report: Any) -> None:
+    rejected = getattr(report, "rejected", 0)
+    if not rejected:
+        return
+    app.say(f"{rejected:,} rows rejected:")
+    for row, reason in report.reasons[:SHOWN]:
+        app.say(f"  row {row}: {reason}")
+    if rejected > SHOWN:
+        app.say(f"  and {rejected - SHOWN:,} more")
+    if report.rejects_file:
+        app.say(f"all of them, with reasons: {report.rejects_file}")
+
+
+def _dry_run(app: App, source: Any, given: dict[str, Any]) -> None:
+    import fastassoc as fa
+
+    for name in ("on_duplicate", "max_rejects", "rejects_file", "batch_rows"):
+        given.pop(name, None)
+    # a store that is not there yet is not made by a dry run
+    there = os.path.exists(app.path())
+    with app.open(read_only=True) if there else fa.Memory() as mem:
+        plan = mem.ingest(source, dry_run=True, **given)
+    if app.json:
+        app.emit(asdict(plan))
+        return
+    for one in plan.sources:
+        click.echo(f"{plain(one.name)}: {one.format}, {one.rows:,} rows")
+        for field, column in one.fields.items():
+            click.echo(f"  {field:<12} from {plain(column)}")
+        if one.metadata:
+            click.echo(f"  {'metadata':<12} from {plain(', '.join(one.metadata))}")
+        if one.ignored:
+            app.say(f"  ignored: {', '.join(one.ignored)}")
+    click.echo(f"{plan.rows - plan.rejected:,} good rows, {plan.rejected:,} bad ones")
+    if plan.without_id:
+        app.say(f"{plan.without_id:,} rows have no id: they get one made from their content.")
+    for name, row, reason in plan.reasons[:SHOWN]:
+        app.say(f"  {name}, row {row}: {reason}")
+    app.say("nothing was changed.")
+
+
+# -- progress -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress(app: App) -> Iterator[Callable[[Any], None]]:
+    """A bar on a terminal, else a line now and then; always on stderr."""
+    console = app.err()
+    if not console.is_terminal:
+        yield _lines(app)
+        return
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    with Progress(
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[rows]} rows  {task.fields[rate]}/s  {task.fields[left]}"),
+        TextColumn("{task.fields[links]} links  {task.fields[rejected]} rejected"),
+        console=console,
+        transient=True,
+    ) as bar:
+        yield _bar(bar)
+
+
+def _bar(bar: Progress) -> Callable[[Any], None]:
+    begun: Any = {"rows": "0", "rate": "0", "left": "", "links": "0", "rejected": "0"}
+    task = bar.add_task("", total=None, **begun)
+
+    def update(state: Any) -> None:
+        whole = None if state.time_left is None else state.seconds + state.time_left
+        bar.update(
+            task,
+            total=whole,
+            completed=0.0 if whole is None else state.seconds,
+            rows=f"{state.rows:,}" + (f" of {state.total:,}" if state.total else ""),
+            rate=f"{state.rate:,.0f}",
+            left="" if state.time_left is None else f"{_clock(state.time_left)} left",
+            links=f"{state.links_created:,}",
+            rejected=f"{state.rejected:,}",
+        )
+
+    return update
+
+
+def _lines(app: App) -> Callable[[Any], None]:
+    last = time.monotonic()
+
+    def update(state: Any) -> None:
+        nonlocal last
+        if time.monotonic() - last < LINE_EVERY:
+            return
+        last = time.monotonic()
+        left = "" if state.time_left is None else f", {_clock(state.time_left)} left"
+        app.say(
+            f"{state.rows:,} rows, {state.rate:,.0f} a second{left}, "
+            f"{state.links_created:,} links, {state.rejected:,} rejected"
+        )
+
+    return update
+
+
+def _clock(seconds: float) -> str:
+    """Minutes and seconds, ``0:07``."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

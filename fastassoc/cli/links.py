@@ -1,0 +1,196 @@
+"""Looking at links: ``graph``, and ``links show``, ``links top``, ``links export``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fastassoc.cli.common import App, example, number, plain, store_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["graph", "links"]
+
+LIGHTEST = -1e12  # links of any weight
+
+
+@click.command(
+    epilog=example(
+        "fastassoc graph timeout --depth 2", "fastassoc graph timeout --json | jq '.edges[].b'"
+    )
+)
+@click.argument("concepts", nargs=-1, required=True)
+@click.option("--depth", type=click.IntRange(1, 3), default=1, show_default=True, help="Steps.")
+@click.option("--min-weight", type=float, help="Leave out lighter links.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="The most links shown.",
+)
+@store_options
+@click.pass_obj
+def graph(
+    app: App, concepts: tuple[str, ...], depth: int, min_weight: float | None, limit: int
+) -> None:
+    """Show the links around some concepts as a tree."""
+    with app.open(read_only=True) as mem:
+        found = mem.graph(list(concepts), depth=depth, min_weight=min_weight, limit=limit)
+    if app.json:
+        app.emit(found.to_dict())
+        return
+    if not found.nodes:
+        app.say(f"the store knows none of: {', '.join(concepts)}.")
+        return
+    _show_tree(app, found, list(concepts))
+    if found.truncated:
+        app.say(f"only the nearest and heaviest {limit} links; --limit shows more.")
+
+
+def _show_tree(app: App, found: Any, seeds: list[str]) -> None:
+    """A breadth-first tree from each seed; a link that closes a circle is not drawn twice."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    near: dict[str, list[tuple[float, str]]] = {}
+    for edge in found.edges:
+        near.setdefault(edge["a"], []).append((edge["weight"], edge["b"]))
+        near.setdefault(edge["b"], []).append((edge["weight"], edge["a"]))
+    degrees = dict(found.nodes)
+    folded = {seed.casefold() for seed in seeds}
+    roots = [name for name in degrees if name.casefold() in folded] or list(degrees)[:1]
+    seen = set(roots)
+    trees = [(name, Tree(Text(f"{plain(name)}  {degrees[name]} links", style="bold")))
+             for name in roots]  # fmt: skip
+    front = list(trees)
+    while front:
+        following = []
+        for name, tree in front:
+            for weight, other in sorted(near.get(name, ()), key=lambda item: (-item[0], item[1])):
+                if other in seen:
+                    continue
+                seen.add(other)
+                label = Text(f"─{number(weight)}→ ", style="yellow").append(plain(other))
+                following.append((other, tree.add(label)))
+        front = following
+    console = app.out()
+    for _, tree in trees:
+        console.print(tree)
+
+
+@click.group()
+def links() -> None:
+    """Show links: of one concept, the heaviest, all in a file."""
+
+
+@links.command(epilog=example("fastassoc links show timeout", "fastassoc links show timeout retry"))
+@click.argument("a")
+@click.argument("b", required=False)
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@store_options
+@click.pass_obj
+def show(app: App, a: str, b: str | None, limit: int) -> None:
+    """Show the links of concept A, heaviest first, or the one link between A and B.
+
+    "written" is what live notes wrote, "taught" what feedback and 'link' added.
+    """
+    with app.open(read_only=True) as mem:
+        if b is None:
+            rows = mem.graph([a], depth=1, min_weight=LIGHTEST, limit=limit).edges
+        else:
+            one = mem.links.get(a, b)
+            rows = [] if one is None else [one]
+    _give(app, rows)
+
+
+@links.command(epilog=example("fastassoc links top -n 10 --taught"))
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--taught", is_flag=True, help="By what was taught, not by weight.")
+@store_options
+@click.pass_obj
+def top(app: App, limit: int, taught: bool) -> None:
+    """Show the heaviest links of the store."""
+    from pyarrow import compute as pc
+
+    with app.open(read_only=True) as mem:
+        if taught:
+            table = mem.links.to_arrow()
+            table = table.filter(pc.field("taught") != 0)
+            order: Any = [("taught", "descending"), ("a", "ascending"), ("b", "ascending")]
+            rows = table.sort_by(order).slice(0, limit).to_pylist()
+        else:
+            rows = mem.links.top(limit)
+    _give(app, rows)
+
+
+@links.command(
+    epilog=example(
+        "fastassoc links export links.parquet",
+        "duckdb -c \"select * from 'links.parquet' order by weight desc limit 5\"",
+    )
+)
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@store_options
+@click.pass_obj
+def export(app: App, file: str, force: bool) -> None:
+    """Write every link to FILE: .csv or .parquet; '-' is CSV on stdout."""
+    ending = ".csv" if file == "-" else Path(file).suffix.lower()
+    if ending not in (".csv", ".parquet"):
+        raise click.UsageError(f"found {file!r}, expected a name that ends in .csv or .parquet.")
+    if file != "-" and os.path.exists(file) and not force:
+        raise click.UsageError(f"{file} is there already; --force writes over it.")
+    with app.open(read_only=True) as mem:
+        rows = mem.links.to_arrow()
+    if file == "-":
+        import sys
+
+        from pyarrow import csv
+
+        csv.write_csv(rows, _binary(sys.stdout))
+        return
+    _write_whole(rows, Path(file), ending)
+    if app.json:
+        app.emit({"file": file, "links": rows.num_rows})
+    else:
+        app.say(f"{rows.num_rows} links in {file}")
+
+
+def _binary(stream: Any) -> Any:
+    stream.flush()
+    return getattr(stream, "buffer", stream)
+
+
+def _write_whole(rows: pa.Table, file: Path, ending: str) -> None:
+    """Write beside, then rename: an interrupted export leaves no half file."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        if ending == ".csv":
+            from pyarrow import csv
+
+            csv.write_csv(rows, str(beside))
+        else:
+            from pyarrow import parquet
+
+            parquet.write_table(rows, str(beside))
+        os.replace(beside, file)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _give(app: App, rows: list[dict[str, Any]]) -> None:
+    if app.json:
+        app.lines(rows)
+        return
+    if not rows:
+        app.say("no such links.")
+        return
+    from fastassoc.cli.show import show_links
+
+    show_links(app, rows)

@@ -1,0 +1,170 @@
+"""Asking: ``read``, ``recent``, ``associate``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime, time
+from typing import Any, TypeVar
+
+import click
+
+from fastassoc.cli.common import App, example, parse_where, read_stdin, store_options
+
+__all__ = ["associate", "read", "recent"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Moment(click.ParamType[datetime]):
+    """An ISO date or time; without a zone it is UTC. A bare date is its first or last instant."""
+
+    name = "time"
+
+    def __init__(self, *, last: bool) -> None:
+        self.last = last
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"found {value!r}, expected an ISO time such as 2026-01-31T08:00Z.")
+        if len(value) <= 10 and self.last:
+            moment = datetime.combine(moment.date(), time.max)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def filters(command: F) -> F:
+    """``--domain``, ``--since``, ``--until``."""
+    for option in (
+        click.option("--until", type=Moment(last=True), help="Created then or before."),
+        click.option("--since", type=Moment(last=False), help="Created then or later (ISO)."),
+        click.option("-d", "--domain", metavar="NAME", help="Only notes of this domain."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(
+    epilog=example(
+        "fastassoc read why does the deploy keep timing out",
+        "fastassoc read -c timeout -c deploy --domain ops --json",
+    )
+)
+@click.argument("query", nargs=-1)
+@click.option(
+    "-c", "--concept", "concepts", multiple=True, metavar="NAME", help="Ask by a concept's name."
+)
+@click.option("--like", metavar="ID", help="Ask by a note: what is like it?")
+@click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, help="How many.")
+@click.option("--rank", metavar="NAME", help="How to rank: counts, flat; the store's own choice.")
+@click.option("--hops", type=click.IntRange(1, 3), help="Links in a row that may be followed (1).")
+@filters
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help='Only notes whose metadata says so; or JSON: \'{"n": {"in": [1, 2]}}\'.',
+)
+@click.option("--min-score", type=click.FloatRange(0, 1), help="Leave out what scores less.")
+@click.option(
+    "--order-by", type=click.Choice(["relevance", "recency"]), help="Order of the answer."
+)
+@click.option("--include-superseded", is_flag=True, help="Old versions of notes, too.")
+@click.option("--full", is_flag=True, help="Whole texts and ids in the table.")
+@store_options
+@click.pass_obj
+def read(
+    app: App,
+    /,
+    *,
+    query: tuple[str, ...],
+    concepts: tuple[str, ...],
+    where: tuple[str, ...],
+    full: bool,
+    **options: Any,
+) -> None:
+    """Ask a question; every hit says which links brought it.
+
+    The question is text, or concepts by name, or both. Under each hit stands its path:
+    "timeout ─2→ retry" means that the question named timeout, and a link of weight 2 led on to
+    retry, which the note carries.
+    """
+    text = " ".join(query)
+    if text == "-":
+        text = read_stdin()
+    if not text and not concepts and options["like"] is None:
+        raise click.UsageError("ask something: a question's text, --concept NAME or --like ID.")
+    given = {key: value for key, value in options.items() if value not in (None, False)}
+    if concepts:
+        given["concepts"] = list(concepts)
+    if where:
+        given["where"] = parse_where(where)
+    with app.open(read_only=True) as mem:
+        recall = mem.read(text or None, **given)
+    if app.json:
+        app.emit(recall_document(recall))
+        return
+    from fastassoc.cli.show import show_recall
+
+    show_recall(app, recall, full=full, asked=[*concepts])
+
+
+def recall_document(recall: Any) -> dict[str, Any]:
+    """A recall as one JSON document."""
+    return {
+        "query_concepts": list(recall.query_concepts),
+        "query_terms": list(recall.query_terms),
+        "expanded_concepts": dict(recall.expanded_concepts),
+        "variants": dict(recall.variants),
+        "unknown": list(recall.unknown),
+        "rank": recall.rank,
+        "reason": recall.reason,
+        "position": recall.position,
+        "timings": dict(recall.timings),
+        "hits": recall.to_dicts(),
+    }
+
+
+@click.command(epilog=example("fastassoc recent -n 5 --domain ops"))
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--cursor", metavar="CURSOR", help="Go on where the last page ended.")
+@filters
+@store_options
+@click.pass_obj
+def recent(app: App, /, limit: int, cursor: str | None, **options: Any) -> None:
+    """List the newest notes, a page at a time."""
+    given = {key: value for key, value in options.items() if value is not None}
+    with app.open(read_only=True) as mem:
+        page = mem.recent(limit=limit, cursor=cursor, **given)
+    if app.json:
+        app.emit({"notes": [asdict(note) for note in page], "next_cursor": page.next_cursor})
+        return
+    from fastassoc.cli.show import show_notes
+
+    show_notes(app, list(page))
+    if page.next_cursor:
+        app.say(f"more: fastassoc recent -n {limit} --cursor {page.next_cursor}")
+
+
+@click.command(epilog=example("fastassoc associate coffee"))
+@click.argument("concepts", nargs=-1, required=True)
+@click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, help="How many.")
+@store_options
+@click.pass_obj
+def associate(app: App, concepts: tuple[str, ...], k: int) -> None:
+    """List the concepts most strongly linked to these."""
+    with app.open(read_only=True) as mem:
+        found = mem.associate(list(concepts), k=k)
+    if app.json:
+        app.emit([one._asdict() for one in found])
+        return
+    from fastassoc.cli.show import show_bars
+
+    show_bars(app, "concept", "weight", [(one.concept, one.weight) for one in found])
+    if not found:
+        app.say(f"nothing is linked to {', '.join(concepts)}.")

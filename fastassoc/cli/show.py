@@ -1,0 +1,132 @@
+"""How answers look on a terminal; the only place, with `ingest`, that builds rich tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from fastassoc.cli.common import App, day, number, plain
+
+__all__ = ["path_text", "show_bars", "show_links", "show_notes", "show_recall", "table"]
+
+SOURCE_STYLES = {"exact": "bold green", "association": "bold magenta", "semantic": "cyan"}
+SHORT = 160  # characters of a text in a table
+
+
+def table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """An empty table in the house's look; the columns named in `right` are numbers."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for name in columns:
+        if name in right:
+            made.add_column(name, justify="right", no_wrap=True)
+        else:
+            made.add_column(name, overflow="fold")
+    return made
+
+
+def shorten(text: str, limit: int = SHORT) -> str:
+    """The text on one line, cut at a word."""
+    flat = " ".join(plain(text).split())
+    if len(flat) <= limit:
+        return flat
+    cut = flat.rfind(" ", limit // 2, limit)
+    return flat[: cut if cut > 0 else limit] + " …"
+
+
+def path_text(steps: Iterable[Any]) -> list[str]:
+    """One line for every way from the query to the note: ``timeout ─2→ retry``.
+
+    Parameters
+    ----------
+    steps : iterable of Step
+        A hit's `path`; each way ends with a step of layer ``carries``.
+
+    Returns
+    -------
+    list of str
+        A way of one ``carries`` step alone is the name of the concept that the query named.
+    """
+    ways: list[str] = []
+    line, here = "", None
+    for step in steps:
+        if step.layer == "carries":
+            ways.append(line or plain(step.source))
+            line, here = "", None
+            continue
+        if here != step.source:
+            line = plain(step.source)
+        taught = f" ({number(step.taught)} taught)" if step.taught else ""
+        line += f" ─{number(step.weight)}→ {plain(step.target)}{taught}"
+        here = step.target
+    return [*ways, line] if line else ways
+
+
+def show_recall(app: App, recall: Any, *, full: bool, asked: Sequence[str]) -> None:
+    """The hits as a table on stdout; what was asked and how, on stderr."""
+    named = list(recall.query_concepts)
+    if named:
+        app.say("asked: " + ", ".join(named))
+    if recall.expanded_concepts:
+        reached = sorted(recall.expanded_concepts.items(), key=lambda item: (-item[1], item[0]))
+        app.say("reached: " + ", ".join(f"{name} {number(w)}" for name, w in reached[:12]))
+    if not len(recall):
+        app.say(f"no notes: {recall.reason}")
+        return
+    if recall.reason:
+        app.say(f"note: {recall.reason}")
+    grid = table("score", "source", "note", right=("score",))
+    for hit in recall:
+        note = Text(plain(hit.text) if full else shorten(hit.text))
+        for way in path_text(hit.path):
+            note.append(f"\n{way}", style="yellow")
+        if full:
+            note.append(f"\n{plain(hit.id)} · {plain(hit.domain)}", style="dim")
+        style = SOURCE_STYLES.get(hit.source, "")
+        rank = f"{hit.score:.2f}\n({number(hit.rank_score)})"
+        grid.add_row(Text(rank), Text(hit.source, style=style), note)
+    app.out().print(grid)
+
+
+def show_notes(app: App, notes: Iterable[Any]) -> None:
+    """Notes by time: when, which, what."""
+    grid = table("created", "note")
+    grid.columns[0].no_wrap = True
+    count = 0
+    for note in notes:
+        text = Text(shorten(note.text))
+        text.append(f"\n{plain(note.id)} · {plain(note.domain)}", style="dim")
+        grid.add_row(day(note.created_at), text)
+        count += 1
+    if count:
+        app.out().print(grid)
+    else:
+        app.say("no notes.")
+
+
+def show_bars(app: App, label: str, value: str, rows: Sequence[tuple[str, float]]) -> None:
+    """Names with a number and a bar as long as it is large."""
+    if not rows:
+        return
+    grid = table(label, value, "", right=(value,))
+    top = max(abs(amount) for _, amount in rows) or 1.0
+    for name, amount in rows:
+        bar = "█" * max(1, round(24 * abs(amount) / top))
+        grid.add_row(Text(plain(name)), number(amount), Text(bar, style="magenta"))
+    app.out().print(grid)
+
+
+def show_links(app: App, rows: Iterable[dict[str, Any]]) -> None:
+    """Links as rows: the pair, its weight, and what of it was written and taught."""
+    numbers = ("weight", "written", "taught", "notes", "valence")
+    grid = table("a", "b", *numbers, right=numbers)
+    for row in rows:
+        grid.add_row(
+            Text(plain(row["a"])),
+            Text(plain(row["b"])),
+            *(number(row[key]) for key in ("weight", "written", "taught", "count", "valence")),
+        )
+    app.out().print(grid)

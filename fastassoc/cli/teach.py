@@ -1,0 +1,134 @@
+"""Teaching: ``feedback``, ``link``, ``unlink``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from fastassoc.cli.common import App, example, number, operation_option, store_options
+
+__all__ = ["feedback", "link", "unlink"]
+
+
+@click.command(
+    epilog=example(
+        "fastassoc feedback why does the deploy time out --used note-17 -o 1",
+        "fastassoc feedback --asked timeout --used-concept backoff --outcome 1",
+    )
+)
+@click.argument("query", nargs=-1)
+@click.option(
+    "--asked",
+    multiple=True,
+    metavar="NAME",
+    help="A concept that the question named, instead of the question's text.",
+)
+@click.option("--used", multiple=True, metavar="ID", help="A note that was used.")
+@click.option(
+    "--used-concept",
+    "used_concepts",
+    multiple=True,
+    metavar="NAME",
+    help="A concept that was used.",
+)
+@click.option(
+    "-o",
+    "--outcome",
+    type=float,
+    required=True,
+    metavar="NUMBER",
+    help="How much it helped: 1 fully, 0 not at all, -1 it did harm.",
+)
+@operation_option
+@store_options
+@click.pass_obj
+def feedback(
+    app: App,
+    *,
+    query: tuple[str, ...],
+    asked: tuple[str, ...],
+    used: tuple[str, ...],
+    used_concepts: tuple[str, ...],
+    outcome: float,
+    operation_id: str | None,
+) -> None:
+    """Say how an answer turned out, so that the next one is better.
+
+    Every pair of an asked and a used concept gains (or loses) weight.
+    """
+    if bool(query) == bool(asked):
+        raise click.UsageError("say what was asked: the question's text, or --asked (not both).")
+    if not used and not used_concepts:
+        raise click.UsageError("say what was used: --used ID or --used-concept NAME.")
+    more: dict[str, Any] = {}
+    if used:
+        more["used"] = list(used)
+    if used_concepts:
+        more["used_concepts"] = list(used_concepts)
+    with app.open() as mem:
+        if query:
+            recall = mem.read(" ".join(query))
+            report = mem.feedback(recall, outcome=outcome, operation_id=operation_id, **more)
+        else:
+            report = mem.feedback(
+                asked=list(asked), outcome=outcome, operation_id=operation_id, **more
+            )
+    if app.json:
+        app.emit(report.to_dict())
+        return
+    if report.repeated:
+        click.echo("this operation id was done before; nothing changed")
+        return
+    click.echo(f"{report.links_created} links made, {report.links_changed} changed")
+    if report.missing:
+        app.say(f"not there any more: {', '.join(report.missing)}")
+
+
+@click.command(
+    epilog=example("fastassoc link timeout backoff 2"),
+    context_settings={"ignore_unknown_options": True},  # -1 is a weight
+)
+@click.argument("a")
+@click.argument("b")
+@click.argument("weight", type=float, default=1.0)
+@click.option("--layer", type=click.Choice(["concept"]), help="If a name is also a note's id.")
+@operation_option
+@store_options
+@click.pass_obj
+def link(
+    app: App, a: str, b: str, *, weight: float, layer: str | None, operation_id: str | None
+) -> None:
+    """Add weight to the link between two concepts.
+
+    WEIGHT is 1 if left out, and negative to take away.
+    """
+    more = {} if layer is None else {"layer": layer}
+    with app.open() as mem:
+        report = mem.link(a, b, weight, operation_id=operation_id, **more)
+        _tell(app, mem, a, b, report)
+
+
+@click.command(epilog=example("fastassoc unlink timeout backoff"))
+@click.argument("a")
+@click.argument("b")
+@click.option("--layer", type=click.Choice(["concept"]), help="If a name is also a note's id.")
+@operation_option
+@store_options
+@click.pass_obj
+def unlink(app: App, a: str, b: str, layer: str | None, operation_id: str | None) -> None:
+    """Set a link to its floor, so that no read follows it."""
+    more = {} if layer is None else {"layer": layer}
+    with app.open() as mem:
+        report = mem.unlink(a, b, operation_id=operation_id, **more)
+        _tell(app, mem, a, b, report)
+
+
+def _tell(app: App, mem: Any, a: str, b: str, report: Any) -> None:
+    weight = mem.links.weight(a, b)
+    if app.json:
+        app.emit({**report.to_dict(), "a": a, "b": b, "weight": weight})
+        return
+    click.echo(f"{a} ─{number(weight)}─ {b}")
+    if report.repeated:
+        app.say("this operation id was done before; nothing changed")

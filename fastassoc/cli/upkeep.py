@@ -1,0 +1,94 @@
+"""Keeping a store safe: ``verify``, ``backup``, ``snapshot``, ``vacuum``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from fastassoc.cli.common import App, example, store_argument, store_options
+
+__all__ = ["backup", "snapshot", "vacuum", "verify"]
+
+DAMAGE = 3
+
+
+@click.command(epilog=example("fastassoc verify support.fa --digest"))
+@store_argument
+@click.option("--digest", is_flag=True, help="Also print the digest of the whole state.")
+@store_options
+@click.pass_context
+def verify(ctx: click.Context, digest: bool) -> None:
+    """Check every file of the store for damage.
+
+    Files are checked against their hashes, the journal against its chain.
+    Damage is named file by file, and the exit code is 3. The digest is the same wherever the same
+    operations were applied: two copies with one digest are one memory.
+    """
+    app = ctx.ensure_object(App)
+    with app.open(read_only=True) as mem:
+        report = mem.verify(digest=digest)
+        position = mem.position
+    if app.json:
+        app.emit({**asdict(report), "ok": report.ok, "position": position})
+    elif report.ok:
+        click.echo(f"sound: {report.files} files, position {position}")
+        if digest:
+            click.echo(f"digest {report.digest}")
+    for file, reason in report.problems:
+        app.say(f"damaged: {file}: {reason}")
+    if not report.ok:
+        app.say("Restore a backup: 'fastassoc backup' makes one, and the copy is a store itself.")
+        ctx.exit(DAMAGE)
+
+
+@click.command(epilog=example("fastassoc backup copy.fa && fastassoc verify copy.fa"))
+@click.argument("destination", type=click.Path())
+@store_options
+@click.pass_obj
+def backup(app: App, destination: str) -> None:
+    """Copy the store while others read and write it.
+
+    The copy is a whole store of its own. Do not copy a store in use with 'cp': the journal may be
+    in the middle of a write.
+    """
+    with app.open() as mem:
+        mem.backup(destination)
+        position = mem.position
+    if app.json:
+        app.emit({"backup": destination, "position": position})
+        return
+    click.echo(destination)
+    app.say(f"copied up to position {position}")
+
+
+@click.command(epilog=example("fastassoc snapshot support.fa"))
+@store_argument
+@store_options
+@click.pass_obj
+def snapshot(app: App) -> None:
+    """Write the whole state to files now.
+
+    The next open is quicker for it. It happens by itself, too, when the journal has grown.
+    """
+    with app.open() as mem:
+        taken = mem.snapshot()
+        position = mem.position
+    if app.json:
+        app.emit({"taken": taken, "position": position})
+        return
+    click.echo(f"snapshot at position {position}" if taken else "nothing new to save")
+
+
+@click.command(epilog=example("fastassoc forget note-17 && fastassoc vacuum"))
+@store_argument
+@store_options
+@click.pass_obj
+def vacuum(app: App) -> None:
+    """Erase what was forgotten from every file."""
+    with app.open() as mem:
+        report = mem.vacuum()
+    if app.json:
+        app.emit(report.to_dict())
+        return
+    click.echo(f"vacuumed at position {report.position}")

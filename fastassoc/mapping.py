@@ -1,0 +1,232 @@
+"""A source's columns as the fields of notes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from fastassoc.errors import InvalidInput
+from fastassoc.fields import FIELDS, Column, is_text, jsonable, one_array, plain_strings
+from fastassoc.rows import Refused
+
+__all__ = ["Fields"]
+
+LISTS = ("concepts", "subjects", "supersedes")
+IDS = ("id", "session", "external_ref")  # whole numbers become text
+KNOWN = frozenset(FIELDS)
+_whole = re.compile(r"-?[0-9]{15,18}")  # microseconds since 1970
+
+
+class Fields:
+    """Which column gives which field.
+
+    A field takes the column named in `columns`, else the one with its own name; None leaves it
+    out. Other columns are ignored, but those in `metadata_columns` (``"rest"``: all of them) become
+    members of the note's metadata, unless it has such a member. Whole numbers as ids are taken as
+    text, so that 7 and "7" are one id in every format. A list may be written as text: a JSON list,
+    or names between `list_separator`. An empty CSV cell is no value.
+
+    Raises
+    ------
+    InvalidInput
+        A field is unknown.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, str | None] | None = None,
+        metadata_columns: Sequence[str] | str | None = None,
+        list_separator: str = ";",
+    ) -> None:
+        self.given = dict(columns or {})
+        unknown = sorted(set(self.given) - KNOWN)
+        if unknown:
+            raise InvalidInput(
+                f"columns: found the fields {', '.join(unknown)}, expected some of: "
+                f"{', '.join(FIELDS)}; write them as {{our field: your column}}."
+            )
+        if isinstance(metadata_columns, str) and metadata_columns != "rest":
+            raise InvalidInput(
+                f"metadata_columns: found {metadata_columns!r}, expected a list of columns or "
+                "'rest', every column that gives no field."
+            )
+        if not list_separator:
+            raise InvalidInput("list_separator: found '', expected at least one character.")
+        self.rest = metadata_columns == "rest"
+        self.extra = [] if isinstance(metadata_columns, str) else list(metadata_columns or ())
+        self.separator = list_separator
+        taken = {column for column in self.given.values() if column is not None}
+        self.pairs = [
+            (field, column)
+            for field in FIELDS
+            if (column := self.given.get(field, None if field in taken else field)) is not None
+        ]
+        self._used = {column for _, column in self.pairs}
+        self._plain = all(field == column for field, column in self.pairs) and not (
+            self.rest or self.extra or len(self.pairs) < len(FIELDS)
+        )
+
+    def options(self) -> list[Any]:
+        """What distinguishes one mapping from another, as JSON values."""
+        return [sorted(self.given.items()), self.rest, self.extra, self.separator]
+
+    def check(self, name: str, found: Sequence[str], *, complete: bool) -> None:
+        """Raise InvalidInput where these columns cannot give notes.
+
+        `complete` says that no row has other columns.
+        """
+        held, shown = set(found), ", ".join(map(repr, list(found)[:50])) or "none"
+        text = dict(self.pairs).get("text")
+        if text is None or text not in held:
+            raise InvalidInput(
+                f"{name}: no column gives the text (looked for {text!r}). Columns found: {shown}. "
+                "Say which one does with columns={'text': ...}."
+            )
+        absent = [c for c in [*self.given.values(), *self.extra] if c is not None and c not in held]
+        if complete and absent:
+            raise InvalidInput(
+                f"{name}: there is no column {', '.join(map(repr, absent))}. "
+                f"Columns found: {shown}."
+            )
+        vector = dict(self.pairs).get("vector")
+        if complete and vector in held:
+            raise InvalidInput(
+                f"{name}: column {vector!r} holds vectors, which are not supported yet; leave it "
+                "out with columns={'vector': None}."
+            )
+
+    def found(self, columns: Sequence[str]) -> dict[str, str]:
+        """The fields that these columns give, each with its column."""
+        return {field: column for field, column in self.pairs if column in columns}
+
+    def extras(self, columns: Sequence[str]) -> list[str]:
+        """The columns that become members of metadata."""
+        if not self.rest:
+            return [column for column in self.extra if column in columns]
+        return [c for c in columns if c not in self._used and not c.startswith("__index_level_")]
+
+    def needed(self, columns: Sequence[str]) -> list[str]:
+        """The columns to read."""
+        wanted = {*self.found(columns).values(), *self.extras(columns)}
+        return [column for column in columns if column in wanted]
+
+    # -- rows -----------------------------------------------------------------------------------
+
+    def row(self, row: Any, cells: bool) -> Any:
+        """A row's fields; `cells` says that every value is a CSV cell. What is no mapping stays."""
+        if not isinstance(row, Mapping):
+            return row
+        if self._plain and row.keys() <= KNOWN:
+            out = dict(row) if cells else row
+        else:
+            out = {field: row[column] for field, column in self.pairs if column in row}
+        if cells:
+            self._read_cells(out)  # type: ignore[arg-type]
+        else:
+            out = self._texts(out)
+        if self.rest or self.extra:
+            return self._with_metadata(out, row)
+        return out
+
+    def _texts(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The row with whole numbers as ids, and lists written as text, read."""
+        changed: dict[str, Any] = {}
+        for field in IDS:
+            if type(row.get(field)) is int:
+                changed[field] = str(row[field])
+        old = row.get("supersedes")
+        if isinstance(old, list) and any(type(one) is int for one in old):
+            changed["supersedes"] = [str(one) if type(one) is int else one for one in old]
+        return {**row, **changed} if changed else row
+
+    def _read_cells(self, row: dict[str, Any]) -> None:
+        for field in LISTS:
+            if field in row:
+                row[field] = self.names(row[field])
+        if "importance" in row:
+            row["importance"] = _read(float, row["importance"])
+        if _whole.fullmatch(row.get("created_at", "").strip()):
+            row["created_at"] = int(row["created_at"])
+        if "metadata" in row:
+            row["metadata"] = _read(json.loads, row["metadata"])
+
+    def names(self, text: Any) -> Any:
+        """A list written as text; what cannot be read stays as it is, to be refused."""
+        if not isinstance(text, str):
+            return text
+        if text.lstrip().startswith("["):
+            return _read(json.loads, text)
+        pieces = (piece.strip() for piece in text.split(self.separator))
+        return [piece for piece in pieces if piece]
+
+    def _with_metadata(self, out: Mapping[str, Any], row: Mapping[str, Any]) -> Mapping[str, Any]:
+        columns = self.extras(list(row))
+        members = {c: row[c] for c in columns if row.get(c) is not None}
+        own = out.get("metadata")
+        if members and (own is None or isinstance(own, Mapping)):
+            return {**out, "metadata": {**members, **(own or {})}}
+        return out
+
+    # -- tables ---------------------------------------------------------------------------------
+
+    def columns(self, table: pa.Table) -> dict[str, Column | list[Any]]:
+        """A table's columns by field."""
+        names = table.column_names
+        out: dict[str, Column | list[Any]] = {}
+        for field, name in self.found(names).items():
+            out[field] = self._column(field, table.column(name))
+        extras = self.extras(names)
+        if extras:
+            out["metadata"] = self._members(out.get("metadata"), table.select(extras))
+        return out
+
+    def _column(self, field: str, column: Column) -> Column | list[Any]:
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        if field in IDS and pa.types.is_integer(kind):
+            return column.cast(pa.string())
+        if field == "supersedes" and hasattr(kind, "value_type"):
+            if pa.types.is_integer(kind.value_type):
+                return column.cast(pa.list_(pa.string()))
+        elif field in LISTS and is_text(kind):
+            return [self.names(value) for value in _values(column)]
+        return column
+
+    def _members(self, own: Any, table: pa.Table) -> list[Any]:
+        held = [None] * table.num_rows if own is None else _values(own)
+        extras = {name: _values(table.column(name)) for name in table.column_names}
+        out = []
+        for number, value in enumerate(held):
+            mine = _read(json.loads, value) if isinstance(value, str) else jsonable(value)
+            members = {
+                name: jsonable(column[number])
+                for name, column in extras.items()
+                if column[number] is not None
+            }
+            if members and (mine is None or isinstance(mine, dict)):
+                mine = {**members, **(mine or {})}
+            out.append(mine)
+        return out
+
+
+def _values(column: Column) -> list[Any]:
+    found: list[Any] = plain_strings(one_array(column)).to_pylist()
+    return found
+
+
+def _read(read: Callable[[str], Any], text: Any) -> Any:
+    """What a text says; the text itself where it cannot be read, to be refused with its reason."""
+    try:
+        return read(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def raw(row: Any) -> Any:
+    """A row as the file of rejects shows it."""
+    return row.raw if isinstance(row, Refused) else row
