@@ -477,14 +477,17 @@ def _resolve(
     run_ints: Array,
 ) -> None:
     """States that are not known yet and that the second run holds, into the first."""
+    places = np.empty(keys.size, np.int64)
     at = 0
     for i in range(keys.size):
-        if ints[i, 0] != UNKNOWN:
-            continue
-        at = seek(run_keys, at, run_keys.size, keys[i])
-        if at == run_keys.size:
-            return
-        if run_keys[at] == keys[i]:
+        places[i] = -1
+        if ints[i, 0] == UNKNOWN:
+            at = seek(run_keys, at, run_keys.size, keys[i])
+            if at < run_keys.size and run_keys[at] == keys[i]:
+                places[i] = at
+    for i in range(keys.size):  # apart, so that the memory's answers overlap
+        at = places[i]
+        if at >= 0:
             for c in range(3):
                 reals[i, c] = run_reals[at, c]
                 ints[i, c] = run_ints[at, c]
