@@ -111,14 +111,16 @@ class Texts:
         df = self.df(stem)
         return math.log(1.0 + (len(self.live()) - df + 0.5) / (df + 0.5))
 
+    def average(self) -> float:
+        live = self.live()
+        return sum(map(len, live)) / len(live)
+
     def weight(self, row: int, stem: str, k1: float, b: float) -> float:
         words = self.rows[row]
         tf = words.count(stem) if words else 0
         if not words or not tf:
             return 0.0
-        live = self.live()
-        average = sum(map(len, live)) / len(live)
-        norm = tf + k1 * (1.0 - b + b * len(words) / average)
+        norm = tf + k1 * (1.0 - b + b * len(words) / self.average())
         return self.idf(stem) * (k1 + 1.0) * tf / norm
 
     def scores(self, question: str, k1: float, b: float) -> list[float]:

@@ -182,6 +182,15 @@ def test_count_rows_counts(texts: list[list[int]]) -> None:
     assert not scratch.any()
 
 
+@settings(max_examples=30, deadline=None)
+@given(some_rows, st.data())
+def test_tail_keys_hold_term_and_row(rows: list[list[int]], data: Any) -> None:
+    first = data.draw(st.integers(0, len(rows)))
+    keys = kernels.tail_keys(*flat_of(rows), first, len(rows))
+    wanted = [t << 32 | row for row, terms in enumerate(rows) if row >= first for t in terms]
+    assert keys.tolist() == wanted
+
+
 def test_a_view_never_changes() -> None:
     rows = [[n % 5, 5 + n % 3] for n in range(40)]
     postings = build(rows[:10])

@@ -106,6 +106,36 @@ def test_history_leaves_no_trace(texts: list[str], gone: set[int], question: str
     assert [scores[row] for row in live] == score(anew, question)
 
 
+@pytest.mark.parametrize("share", [0.01, 0.6])
+def test_kernels_on_many_rows(share: float) -> None:
+    """bm25, bm25_best (which walks short lists and scans for long ones) and bm25_weights."""
+    rng = np.random.default_rng(7)
+    texts = [
+        " ".join(w for w in ("call", "retry", "backoff", "42") for _ in range(rng.binomial(3, p)))
+        for p in rng.choice([0.0, 0.5], 900, p=[1 - share, share])
+    ]
+    index = TextIndex("english")
+    index.append(texts[:700])
+    index.view()
+    index.append(texts[700:])
+    twin = naive.Texts(STEM, STOPS)
+    twin.append(texts)
+    view = index.view()
+    terms = [t for _, t in view.query("retry the 42 calls")]
+    wanted = twin.scores("retry the 42 calls", K1, B)
+    out = np.zeros(900)
+    view.scores(terms, K1, B, out)
+    assert out.tolist() == wanted
+    allowed = (rng.random(900) < 0.8).astype(np.uint8)
+    for k in (1, 10, 900):
+        rows, scores = view.best(terms, K1, B, allowed, k)
+        first = naive.first_by_row(wanted, allowed.tolist(), k)
+        assert list(zip(rows.tolist(), scores.tolist(), strict=True)) == first
+    some = np.array([3, 800, 3], np.int64)
+    assert view.weights(some, [-1], K1, B).tolist() == [[0.0]] * 3
+    assert not module.zeros("rows", 900).any()
+
+
 def test_a_view_never_changes() -> None:
     index = TextIndex("english")
     index.append(["call the retry", "retry"])
