@@ -324,7 +324,7 @@ def pointers(lengths: Any) -> NDArray[np.int64]:
 
 def is_list(kind: Any) -> bool:
     """Whether values are lists, in any of Arrow's layouts."""
-    return (
+    return bool(
         pa.types.is_list(kind)
         or pa.types.is_large_list(kind)
         or pa.types.is_fixed_size_list(kind)
@@ -335,7 +335,7 @@ def is_list(kind: Any) -> bool:
 
 def is_text(kind: Any) -> bool:
     """Whether values are text, in any of Arrow's layouts but a dictionary."""
-    return (
+    return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
 

@@ -8,24 +8,28 @@ from typing import Any
 import pyarrow as pa
 
 from fastassoc.errors import InvalidInput
-from fastassoc.fields import Column, is_list, pc, plain_strings
 
-__all__ = ["check_footer", "plain_batch"]
+__all__ = ["check_footer"]
 
-FREE = 256 << 20  # bytes that a file may always expand to, and beyond it
+FREE = 256 << 20  # bytes that a column of a row group may always expand to, and beyond it
 RATIO = 1000  # to this many times its own size
 FREE_ROWS = 10_000_000
 ROWS_A_BYTE = 100
-MOST = 1 << 30  # bytes that one read may take
-STEP = 16_384  # rows of one read
+FREE_NAMES = 4 << 30  # bytes that a row group's lists of text may always take
+MOST = 1 << 30  # bytes that one read should take at most
+STEP = 16_384  # rows of one read, and
+LEAST = 16  # at the worst
+DICTIONARY = 64 << 20  # a larger dictionary page is not looked into
+CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "ZSTD": "zstd", "BROTLI": "brotli", "LZ4": "lz4_raw"}
 
 
 def check_footer(
-    name: str, metadata: Any, size: int, columns: Sequence[str] | None = None
-) -> tuple[int, list[str]]:
-    """Refuse what cannot be; say how many rows to read at once, and which columns as dictionaries.
+    name: str, metadata: Any, size: int, raw: Any, columns: Sequence[str] | None = None
+) -> int:
+    """Refuse what cannot be; say how many rows to read at once.
 
-    Lists of text are read as dictionaries, since one row may hold any number of a long value.
+    A value of a dictionary may stand in any number of rows at no cost to the file, so the number of
+    rows goes by the longest one.
 
     Raises
     ------
@@ -36,58 +40,123 @@ def check_footer(
         raise InvalidInput(
             f"{name} is refused: it declares {metadata.num_rows:,} rows in {size:,} bytes."
         )
-    step, lists, packed = STEP, set(), 0
+    step = STEP
     for group in range(metadata.num_row_groups):
         held = metadata.row_group(group)
         for place in range(held.num_columns):
             chunk = held.column(place)
             path = chunk.path_in_schema
-            if columns is not None and not any(
-                path == one or path.startswith(one + ".") for one in columns
-            ):
-                continue
-            packed += max(0, chunk.total_compressed_size)
-            if not 0 <= chunk.total_compressed_size <= size or packed > size:
-                raise InvalidInput(
-                    f"{name} is refused: column {path} declares {chunk.total_compressed_size:,} "
-                    f"bytes in a file of {size:,}."
-                )
-            if chunk.total_uncompressed_size > max(FREE, RATIO * chunk.total_compressed_size):
-                raise InvalidInput(
-                    f"{name} is refused: {chunk.total_compressed_size:,} bytes of column {path} "
-                    f"declare that they expand to {chunk.total_uncompressed_size:,}."
-                )
-            if chunk.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page:
-                if chunk.num_values != held.num_rows or "." in path:
-                    lists.add(path)
-                else:
-                    step = min(step, _rows_at_once(chunk))
-    return step, sorted(lists)
+            if columns is None or any(path == c or path.startswith(c + ".") for c in columns):
+                step = min(step, _rows_at_once(name, chunk, held.num_rows, size, raw))
+    return step
 
 
-def _rows_at_once(chunk: Any) -> int:
-    """Rows whose values, each perhaps as long as the whole dictionary, fit into one read.
+def _rows_at_once(name: str, chunk: Any, rows: int, size: int, raw: Any) -> int:
+    path, packed = chunk.path_in_schema, chunk.total_compressed_size
+    if not 0 <= packed <= size:
+        raise InvalidInput(
+            f"{name} is refused: column {path} declares {packed:,} bytes in a file of {size:,}."
+        )
+    if chunk.total_uncompressed_size > max(FREE, RATIO * packed):
+        raise InvalidInput(
+            f"{name} is refused: {packed:,} bytes of column {path} declare that they expand to "
+            f"{chunk.total_uncompressed_size:,}."
+        )
+    if chunk.physical_type != "BYTE_ARRAY":
+        return STEP
+    longest = longest_value(chunk, raw)
+    if "." in path or chunk.num_values != rows:
+        if chunk.num_values * longest > max(FREE_NAMES, RATIO * packed):
+            raise InvalidInput(
+                f"{name} is refused: {packed:,} bytes of column {path} declare "
+                f"{chunk.num_values:,} values of up to {longest:,} bytes."
+            )
+        return STEP
+    return max(LEAST, min(STEP, MOST // max(1, longest)))
 
-    A dictionary seldom takes more than 1 MiB, and never more than its chunk.
-    """
-    longest: int = max(1, min(chunk.total_uncompressed_size, 1 << 20))
-    return max(256, MOST // longest)
+
+def longest_value(chunk: Any, raw: Any) -> int:
+    """At most how many bytes a value takes that the file need not repeat; 0 for no such value."""
+    if "DELTA_BYTE_ARRAY" in chunk.encodings:  # a value may be any part of the one before
+        return int(chunk.total_uncompressed_size)
+    if not chunk.has_dictionary_page or not chunk.dictionary_page_offset:
+        return 0
+    raw.seek(chunk.dictionary_page_offset)
+    begin = raw.read(256)
+    try:
+        unpacked, packed, header = _page_header(begin)
+    except (ValueError, IndexError):
+        return int(chunk.total_uncompressed_size)
+    if not 0 <= unpacked <= DICTIONARY or not 0 <= packed <= chunk.total_compressed_size:
+        return int(chunk.total_uncompressed_size)
+    raw.seek(chunk.dictionary_page_offset + header)
+    page = raw.read(packed)
+    try:
+        if chunk.compression != "UNCOMPRESSED":
+            page = pa.Codec(CODECS[chunk.compression]).decompress(page, unpacked, asbytes=True)
+        return _longest(page)
+    except (KeyError, ValueError, OSError, pa.ArrowException):
+        return unpacked
 
 
-def plain_batch(name: str, batch: pa.RecordBatch) -> pa.Table:
-    """The rows with text as plain strings, unless they would expand to more than one read may."""
-    held: dict[str, Column] = {}
-    for field, column in zip(batch.schema.names, batch.columns, strict=True):
-        found: Column = column
-        inner = found.values if is_list(found.type) and pa.types.is_list(found.type) else found
-        if pa.types.is_dictionary(inner.type):
-            lengths = pc.binary_length(inner.dictionary).cast(pa.int64())
-            total = pc.sum(lengths.take(inner.indices)).as_py() or 0
-            if total > MOST:
-                raise InvalidInput(
-                    f"{name} is refused: {len(batch):,} rows of column {field} expand to "
-                    f"{total:,} bytes."
-                )
-            found = plain_strings(found)
-        held[field] = found
-    return pa.table(held)
+def _longest(page: bytes) -> int:
+    """Length of the longest of the values, each after its length in 4 bytes."""
+    at = longest = 0
+    while at < len(page):
+        length = int.from_bytes(page[at : at + 4], "little")
+        longest = max(longest, length)
+        at += 4 + length
+    if at != len(page):
+        raise ValueError("the page is torn")
+    return longest
+
+
+def _page_header(data: bytes) -> tuple[int, int, int]:
+    """Unpacked and packed size that a page declares, and the length of its header (Thrift)."""
+    at = 0
+    sizes = {}
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+
+    def skip(kind: int) -> None:
+        if kind in (4, 5, 6):
+            varint()
+        elif kind == 12:
+            fields()
+        elif kind not in (1, 2):  # a bool is its own type
+            raise ValueError(f"unexpected type {kind} in a page header")
+
+    def fields(top: bool = False) -> None:
+        nonlocal at
+        field = 0
+        while (byte := data[at]) != 0:
+            at += 1
+            delta, kind = byte >> 4, byte & 15
+            if delta:
+                field += delta
+            else:
+                number = varint()
+                field = (number >> 1) ^ -(number & 1)
+            if top and kind == 5:
+                number = varint()
+                sizes[field] = (number >> 1) ^ -(number & 1)
+            else:
+                skip(kind)
+        at += 1
+
+    fields(top=True)
+    if sizes.get(1) != 2:  # a dictionary page
+        raise ValueError("no dictionary page")
+    try:
+        return sizes[2], sizes[3], at
+    except KeyError:
+        raise ValueError("no sizes in a page header") from None

@@ -407,19 +407,11 @@ class ContentIds:
 
     def take(self, contents: Sequence[bytes]) -> list[str]:
         """The ids of the next rows."""
-        prefix = hashlib.sha1(NAMESPACE.bytes, usedforsecurity=False)
-        digests: list[bytes] = []
-        for content in contents:
-            hashed = prefix.copy()
-            hashed.update(content)
-            digests.append(hashed.digest())
+        digests = _digests(0, contents)
         out = [_uuid5(digest) for digest in digests]
         seen = self._count(digests)
         for place in np.flatnonzero(seen).tolist():
-            hashed = prefix.copy()
-            hashed.update(contents[place])
-            hashed.update(b"\x00%d" % seen[place])
-            out[place] = _uuid5(hashed.digest())
+            out[place] = _uuid5(_digests(seen[place], contents[place : place + 1])[0])
         return out
 
     def _count(self, digests: list[bytes]) -> NDArray[np.uint32]:
@@ -438,6 +430,17 @@ class ContentIds:
         out = np.zeros(len(asked), np.uint32)
         self._held += count_seen(self._keys, self._counts, asked, out)
         return out
+
+
+def _digests(occurrence: int, contents: Sequence[bytes]) -> list[bytes]:
+    """SHA-1 of the namespace, the occurrence and the content."""
+    prefix = hashlib.sha1(NAMESPACE.bytes + b"%d\n" % occurrence, usedforsecurity=False)
+    out = []
+    for content in contents:
+        hashed = prefix.copy()
+        hashed.update(content)
+        out.append(hashed.digest())
+    return out
 
 
 def _uuid5(digest: bytes) -> str:

@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -23,7 +22,7 @@ import pyarrow.parquet
 
 from fastassoc.errors import InvalidInput
 from fastassoc.fields import shown
-from fastassoc.parquetguard import check_footer, plain_batch
+from fastassoc.parquetguard import check_footer
 from fastassoc.rows import Refused
 
 __all__ = ["FORMATS", "Part", "Source", "sources"]
@@ -51,8 +50,6 @@ PART_ROWS = 4096
 LONGEST = 64 << 20  # bytes of one line
 RAW = 64 << 10  # characters of a refused line that are kept
 
-Rows = list[Any]  # mappings, Refused, or whatever an iterable gave
-
 
 @dataclass
 class Part:
@@ -65,7 +62,7 @@ class Part:
     source: Source
     first: int
     table: pa.Table | None = None
-    rows: Rows = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     lines: list[int] | None = None
     done: float = 0.0
@@ -288,7 +285,7 @@ def _open_table_file(source: Source, file: Any) -> None:
                 held = pq.ParquetFile(raw)
                 source.rows, schema = held.metadata.num_rows, held.schema_arrow
                 source.size = source.size or raw.seek(0, 2)
-                check_footer(source.name, held.metadata, source.size)
+                check_footer(source.name, held.metadata, source.size, raw, [])
             source._read = lambda columns: _from_parquet(source, file, columns)
         else:
             reader = _ipc_reader(file)
@@ -321,12 +318,10 @@ def _from_parquet(source: Source, file: Any, columns: Sequence[str] | None) -> I
     with _opened(file) as raw:
         held = pq.ParquetFile(raw)
         wanted = list(source.columns or ()) if columns is None else list(columns)
-        step, lists = check_footer(source.name, held.metadata, source.size, wanted)
-        if lists:
-            held = pq.ParquetFile(raw, read_dictionary=lists)
+        step = check_footer(source.name, held.metadata, source.size, raw, wanted)
         first, total = 0, max(1, held.metadata.num_rows)
         for batch in held.iter_batches(batch_size=step, columns=wanted, use_threads=False):
-            table = plain_batch(source.name, batch)
+            table = pa.Table.from_batches([batch])
             done = (first + table.num_rows) / total
             yield Part(source, first, table, done=done)
             first += table.num_rows
@@ -378,13 +373,28 @@ def _table(source: Any) -> Source | None:
 
 
 def _from_rows(source: Source, rows: Iterable[Any]) -> Iterator[Part]:
-    first, held = 0, iter(rows)
     total = _length(rows)
-    while part := list(islice(held, PART_ROWS)):
-        sizes = [_size(row) for row in part]
-        done = (first + len(part)) / total if total else 0.0
-        yield Part(source, first, None, part, sizes, None, done)
-        first += len(part)
+    for part in _grouped(source, ((None, row, _size(row)) for row in rows)):
+        part.done = (part.first + len(part)) / total if total else 0.0
+        yield part
+
+
+def _grouped(source: Source, rows: Iterable[tuple[int | None, Any, int]]) -> Iterator[Part]:
+    """Parts of rows given with the number of their line and their size."""
+    part, lines, held = Part(source, 0), list[int](), 0
+    for line, row, size in rows:
+        part.rows.append(row)
+        part.sizes.append(size)
+        if line is not None:
+            lines.append(line)
+        held += size
+        if len(part.rows) == PART_ROWS or held > CHUNK:
+            part.lines = lines or None
+            yield part
+            part, lines, held = Part(source, part.first + len(part)), [], 0
+    if part.rows:
+        part.lines = lines or None
+        yield part
 
 
 def _size(row: Any) -> int:
@@ -427,21 +437,8 @@ def _from_lines(
     source: Source, stream: BinaryIO, delimiter: str, place: Callable[[], float]
 ) -> Iterator[Part]:
     rows = _json_rows(stream) if source.format == "jsonl" else _csv_rows(source, stream, delimiter)
-    first = 0
-    part = Part(source, 0, lines=(lines := []))
-    held = 0
-    for line, row, size in rows:
-        part.rows.append(row)
-        part.sizes.append(size)
-        lines.append(line)
-        held += size
-        if len(part.rows) == PART_ROWS or held > CHUNK:
-            part.done = place()
-            yield part
-            first += len(part.rows)
-            part, held = Part(source, first, lines=(lines := [])), 0
-    if part.rows:
-        part.done = 1.0
+    for part in _grouped(source, rows):
+        part.done = place()
         yield part
 
 

@@ -50,7 +50,7 @@ def content_ids(contents: Sequence[bytes], namespace: UUID) -> list[str]:
     seen: Counter[bytes] = Counter()
     out = []
     for content in contents:
-        name = content + (b"\x00%d" % seen[content] if seen[content] else b"")
-        out.append(str(uuid5(namespace, name.decode("latin-1"))) if name.isascii() else "")
+        name = f"{seen[content]}\n{content.decode('ascii')}"
+        out.append(str(uuid5(namespace, name)))
         seen[content] += 1
     return out
