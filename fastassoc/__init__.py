@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fastassoc import errors
     from fastassoc.answers import Graph, Hit, Recall, Step
+    from fastassoc.dryrun import plan
     from fastassoc.memory import Memory
     from fastassoc.memory import open_memory as open
     from fastassoc.notes import Note
-    from fastassoc.plan import plan
     from fastassoc.reports import Report
     from fastassoc.settings import LinkRule, Settings
-    from fastassoc.warm import warm
+    from fastassoc.warming import warm
 
 __version__ = "0.1.0"
 
@@ -38,8 +38,8 @@ _HOMES = {
     "Step": ("answers", "Step"),
     "errors": ("errors", None),
     "open": ("memory", "open_memory"),
-    "plan": ("plan", "plan"),
-    "warm": ("warm", "warm"),
+    "plan": ("dryrun", "plan"),
+    "warm": ("warming", "warm"),
 }
 
 __all__ = [

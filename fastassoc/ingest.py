@@ -23,9 +23,9 @@ from fastassoc.batches import (
     opened,
     parts,
 )
+from fastassoc.dryrun import IngestPlan, SourcePlan, plan
 from fastassoc.errors import BatchRejected, InvalidInput, TooManyRejects
 from fastassoc.mapping import Fields
-from fastassoc.plan import IngestPlan, SourcePlan, plan
 from fastassoc.rejects import Rejects
 from fastassoc.reports import Report
 from fastassoc.rows import Checked, ContentIds, from_dicts
