@@ -137,7 +137,7 @@ def _merged(new: Run, old: Run, drop: bool) -> Run:
     """Two runs into one; `drop` leaves tombstones out."""
     if not len(old.keys) and not (drop and np.any(new.ints[:, 0] < 0)):
         return new
-    if not len(new.keys) and not drop:
+    if not len(new.keys) and not (drop and np.any(old.ints[:, 0] < 0)):
         return old
     out = _allocate(len(new.keys) + len(old.keys))
     return out.first(kernels.merge(*new, *old, drop, *out))
@@ -178,7 +178,8 @@ class LinkMatrix:
         self._rule = np.array([rule.write_step, low, high, rest, self._tau, valence_rate])
         self._threshold = float(rule.threshold)
         self._sizes = _sizes or Sizes()
-        self._base = empty_run()
+        self._base = self._room = empty_run()  # the base is the first part of its room
+        self._shared = False  # whether a view holds the base
         self._delta = empty_run()
         self._arena = empty_run()
         self._ends = np.zeros(1, np.int64)  # tier i is arena[ends[i]:ends[i + 1]]
@@ -397,7 +398,7 @@ class LinkMatrix:
         """Lay a run over the delta; fold the delta into the base when it is large."""
         delta = _merged(run, self._delta, drop=False)
         if len(delta.keys) > max(self._sizes.delta, len(self._base.keys) // self._sizes.share):
-            self._base = _merged(delta, self._base, drop=True)
+            self._lay_into_base(delta)
             self._delta = empty_run()
             self._rows = None
             self._side = Side.empty()
@@ -406,6 +407,21 @@ class LinkMatrix:
             self._delta = delta
             self._unsided.append(run)
         self._view = None
+
+    def _lay_into_base(self, run: Run) -> None:
+        """Merge a run into the base: in place while nobody else has seen it, as in a load."""
+        size = len(self._base.keys) + len(run.keys)
+        clean = not np.any(run.ints[:, 0] < 0)
+        if self._shared or not clean or not len(self._base.keys):
+            self._base = self._room = _merged(run, self._base, drop=True)
+            self._shared = False
+            return
+        if len(self._room.keys) < size:
+            self._room = _allocate(size + size // 2)  # untouched pages cost nothing
+            self._base = self._room.first(kernels.merge(*run, *self._base, True, *self._room))
+        else:
+            old = len(self._base.keys)
+            self._base = self._room.first(kernels.merge_into(*run, *self._room, old))
 
     # ---- reads
 
@@ -429,6 +445,7 @@ class LinkMatrix:
         for run in self._unsided:
             self._side = self._side.overlaid(run)
         self._unsided = []
+        self._shared = True
         self._view = LinkView(self._base, self._delta, self._rows, self._side, self._tau, self._n)
         return self._view
 
@@ -485,7 +502,7 @@ class LinkMatrix:
             Columns, order or values are not those of `to_arrow`.
         """
         links = cls(rule, valence_rate, _sizes=_sizes)
-        links._base = run = _run_of(table)
+        links._base = links._room = run = _run_of(table)
         links._n = len(run.keys)
         return links
 

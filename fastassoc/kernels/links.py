@@ -669,6 +669,47 @@ def _merge(
 merge = jit(_merge)
 
 
+def _merge_into(
+    new_keys: Array,
+    new_reals: Array,
+    new_ints: Array,
+    keys: Array,
+    reals: Array,
+    ints: Array,
+    size: int,
+) -> int:
+    """As `merge`, in place, from the back: the older run is the first `size` entries.
+
+    There must be room for both, and no tombstone in either. Returns the entries used.
+    """
+    total: int = size + new_keys.size
+    at = 0
+    for i in range(new_keys.size):
+        at = seek(keys, at, size, new_keys[i])
+        if at < size and keys[at] == new_keys[i]:
+            total -= 1
+    old, put = size - 1, total - 1
+    for i in range(new_keys.size - 1, -1, -1):
+        while old >= 0 and keys[old] > new_keys[i]:
+            keys[put] = keys[old]
+            for c in range(3):
+                reals[put, c] = reals[old, c]
+                ints[put, c] = ints[old, c]
+            old -= 1
+            put -= 1
+        if old >= 0 and keys[old] == new_keys[i]:
+            old -= 1
+        keys[put] = new_keys[i]
+        for c in range(3):
+            reals[put, c] = new_reals[i, c]
+            ints[put, c] = new_ints[i, c]
+        put -= 1
+    return total
+
+
+merge_into = jit(_merge_into)
+
+
 def _merge_tiers(
     ends: Array,
     keys: Array,
