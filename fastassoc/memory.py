@@ -124,8 +124,9 @@ class Memory(Reader):
         with self._writing, self._port.locked() as held:
             with self._lock:
                 self._state = held.catch_up(self._state)
-            if operation_id is not None and held.done(operation_id) is not None:
-                return Report(repeated=True, position=self._state.position)
+            known = None if operation_id is None else held.done(operation_id)
+            if known is not None:
+                return Report(repeated=True, ids=known, position=self._state.position)
             made = prepare(self._state)
             if isinstance(made, Report):
                 return replace(made, position=self._state.position)
@@ -291,7 +292,9 @@ class Memory(Reader):
                 )
             return {"on_duplicate": "error"}, batch
 
-        return Written(note, self._change("write", prepare, operation_id))
+        report = self._change("write", prepare, operation_id)
+        # a repeat names the note that the first call wrote, where the journal still tells it
+        return Written(report.ids[0] if report.repeated and report.ids else note, report)
 
     def write_batch(
         self,
@@ -452,7 +455,8 @@ class Memory(Reader):
         >>> mem.ingest(rows).written, mem.ingest(rows).written
         (1, 0)
         """
-        from fastassoc.ingest import BATCH_ROWS, run
+        from fastassoc.batches import BATCH_ROWS
+        from fastassoc.ingest import run
 
         self._usable(writing=True)
         return run(
@@ -468,14 +472,17 @@ class Memory(Reader):
             on_duplicate=on_duplicate,
             on_error=on_error,
             max_rejects=max_rejects,
-            rejects_file=self._rejects_file if rejects_file is None else rejects_file,
+            rejects_file=self._rejects_file() if rejects_file is None else rejects_file,
             progress=progress,
             resume_state=self._unfinished,
         )
 
-    def _rejects_file(self, key: str | None) -> Path | None:
-        """Where the bad rows of an ingest go unless the caller says."""
-        return None if self.path is None else self.path / "rejects" / f"{key or 'stream'}.jsonl"
+    def _rejects_file(self) -> Callable[[str | None], Path] | None:
+        """Where the bad rows of an ingest go unless the caller says, by the ingest's key."""
+        if self.path is None:
+            return None
+        folder = self.path / "rejects"
+        return lambda key: folder / f"{key or 'stream'}.jsonl"
 
     def _unfinished(self, key: str) -> dict[str, Any] | None:
         """The ledger of an ingest that was cut off."""

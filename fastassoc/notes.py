@@ -486,7 +486,8 @@ def mark_subjects(
     row = np.repeat(np.arange(len(ptr) - 1, dtype=np.uint64), np.diff(ptr)) << np.uint64(32)
     of = np.arange(len(subject_ptr) - 1, dtype=np.uint64)
     named = (np.repeat(of, np.diff(subject_ptr)) << np.uint64(32)) | subjects.astype(np.uint64)
-    return np.isin(row | flat.astype(np.uint64), named)
+    marked: NDArray[np.bool_] = np.isin(row | flat.astype(np.uint64), named)
+    return marked
 
 
 def buckets(ids: pa.Array) -> pa.Array:

@@ -21,8 +21,8 @@ class Held(Protocol):
     def catch_up(self, state: State) -> State:
         """The state with everything that others did; perhaps another object."""
 
-    def done(self, operation_id: str) -> int | None:
-        """The position of an operation with this id, None if there is none."""
+    def done(self, operation_id: str) -> list[str] | None:
+        """The ids that the operation of this id wrote, as far as known; None if there is none."""
 
     def append(self, operation: Operation) -> int:
         """Save an operation for good and return its position."""
@@ -54,6 +54,14 @@ class Port(Protocol):
         """Let go of everything."""
 
 
+def written_ids(operation: Operation) -> list[str]:
+    """Ids of the notes that an operation writes."""
+    if operation.batch is not None:
+        ids: list[str] = operation.batch.columns["id"].to_pylist()
+        return ids
+    return [row["id"] for row in operation.body.get("rows", ())]
+
+
 class InMemory:
     """Operations that are applied and then gone; only their ids are kept."""
 
@@ -62,7 +70,7 @@ class InMemory:
     timeout = 0.0
 
     def __init__(self) -> None:
-        self._done: dict[str, int] = {}
+        self._done: dict[str, list[str]] = {}
         self._position = 0
 
     @contextmanager
@@ -78,15 +86,15 @@ class InMemory:
         """Nothing to catch up with."""
         return state
 
-    def done(self, operation_id: str) -> int | None:
-        """The position of an operation with this id."""
+    def done(self, operation_id: str) -> list[str] | None:
+        """The ids that the operation of this id wrote."""
         return self._done.get(operation_id)
 
     def append(self, operation: Operation) -> int:
         """Give the operation its place."""
         self._position += 1
         if operation.op_id is not None:
-            self._done[operation.op_id] = self._position
+            self._done[operation.op_id] = written_ids(operation)
         return self._position
 
     def tend(self, memory: Memory) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import time
 import warnings
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from fastassoc import snapshot as disk
 from fastassoc.batch import NoteBatch
 from fastassoc.errors import CorruptStore, StoreError, StoreExists, StoreNotFound
 from fastassoc.journal import Behind, Draft, Entry, Journal, Pointer, Transaction
+from fastassoc.ports import written_ids
 from fastassoc.settings import Settings
 from fastassoc.snapshot import Segment
 from fastassoc.state import Operation, State
@@ -355,7 +356,7 @@ class Store:
         """Copy the store, as of one moment, into a folder that appears whole."""
         if target.exists() or target.is_symlink():
             raise StoreExists(f"{target} exists: name a folder that does not.")
-        draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        draft = target.with_name(f".{target.name}.{token_hex(4)}")
         try:
             with self._undisturbed():
                 disk.create_folders(draft)
@@ -440,17 +441,23 @@ class Writing:
         except Behind:
             return self._store._reloaded()
 
-    def done(self, operation_id: str) -> int | None:
-        """The position of an operation with this id."""
+    def done(self, operation_id: str) -> list[str] | None:
+        """The ids that the operation of this id wrote, while the journal holds it."""
         found = self._transaction.done(operation_id)
-        return None if found is None else found[0]
+        if found is None:
+            return None
+        with suppress(Behind):
+            entries = self._transaction.entries_after(found[0] - 1, 1)
+            return [note for one in entries for note in written_ids(self._store._operation(one))]
+        return []
 
     def append(self, operation: Operation) -> int:
         """Save the operation as the store's sync level promises."""
         body = self._body(operation)
         text = dumped(body)
         entries = self._transaction.append(
-            [Draft(operation.op_id, operation.kind, operation.at, text)]
+            # an id of our own, so that an operation whose outcome is unknown can be named
+            [Draft(operation.op_id or token_hex(16), operation.kind, operation.at, text)]
         )
         self._transaction.commit()
         self._store._bytes += len(text) + body.get("segment", {}).get("bytes", 0)
