@@ -142,7 +142,22 @@ def allowed_rows(
     if until is not None:
         mask = mask & (notes.created_at <= until)
     for key, wanted in (where or {}).items():
+        if key == "domain":
+            mask = mask & in_domain(notes, wanted)
+            continue
         fits = np.zeros(notes.n, np.bool_)
         fits[notes.table.metadata_index.rows(key, wanted, notes.n)] = True
         mask = mask & fits
     return mask.astype(np.uint8, copy=False)
+
+
+def in_domain(notes: NotesView, wanted: Any) -> NDArray[np.bool_]:
+    """Which rows have a domain that fits one clause of a filter, bool [n]."""
+    if not isinstance(wanted, Mapping):
+        wanted = {"in": [wanted]}
+    names = notes.table.domains
+    if "in" in wanted:
+        codes = [code for code, name in enumerate(names) if name in list(wanted["in"])]
+    else:
+        codes = [code for code, name in enumerate(names) if contains(name, wanted["contains"])]
+    return np.isin(notes.domain, codes)

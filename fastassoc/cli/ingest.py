@@ -156,10 +156,11 @@ def _dry_run(app: App, source: Any, given: dict[str, Any]) -> None:
 
     for name in ("on_duplicate", "max_rejects", "rejects_file", "batch_rows"):
         given.pop(name, None)
-    # a store that is not there yet is not made by a dry run
-    there = os.path.exists(app.path())
-    with app.open(read_only=True) if there else fa.Memory() as mem:
-        plan = mem.ingest(source, dry_run=True, **given)
+    path = app.store or os.environ.get("FASTASSOC_STORE")
+    if path and os.path.exists(path):  # a dry run makes no store, and needs none
+        with app.open(read_only=True) as mem:
+            given["settings"] = mem.settings
+    plan = fa.plan(source, **given)
     if app.json:
         app.emit(asdict(plan))
         return
