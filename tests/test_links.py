@@ -345,6 +345,16 @@ def test_sort_keys_is_stable_and_leaves_its_input(some, mask):
     assert kernels.sort_keys(given_keys, low, high, none, none)[0].tolist() == found.tolist()
 
 
+@slow
+@given(st.integers(0, 400), st.sampled_from([500, 5_000, 100_000]), st.integers(0, 99))
+def test_ascending_sorts_ids_and_leaves_the_bitmap_clean(size, ids, seed):
+    some = random.Random(seed).sample(range(ids), min(size, ids))
+    touched, words = np.array([*some, 7], np.uint32), np.zeros(ids // 64 + 1, np.uint64)
+    kernels.ascending(touched, len(some), words)
+    assert touched.tolist() == [*sorted(some), 7]
+    assert not words.any()
+
+
 def test_l12_ids_and_counts_beyond_32_bits_of_sign():
     links, _ = make({})
     links.write(keys_of([1 << 31], [(1 << 32) - 1]), at=0)

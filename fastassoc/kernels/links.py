@@ -985,23 +985,25 @@ def strongest(ids: Array, weights: Array, size: int, limit: int) -> int:
 
 @inline
 def ascending(touched: Array, size: int, words: Array) -> None:
-    """Sort distinct ids in place: by insertion, by sorting, or through a bitmap (left zero)."""
+    """Sort distinct ids in place: by comparing, or through a bitmap (left zero)."""
     sorted_to = 1
     while sorted_to < size and touched[sorted_to - 1] < touched[sorted_to]:
         sorted_to += 1
     if sorted_to >= size:  # the strong links of one row
         return
-    if size <= SMALL:
-        for i in range(1, size):
-            value = touched[i]
-            j = i
-            while j > 0 and touched[j - 1] > value:
-                touched[j] = touched[j - 1]
-                j -= 1
-            touched[j] = value
-        return
-    if size * 8 < words.size:
-        touched[:size] = np.sort(touched[:size])
+    if size <= SMALL or size * 8 < words.size:
+        gap = 1
+        while gap * 9 < size * 4:
+            gap = gap * 9 // 4 + 1
+        while gap > 0:  # Shell's sort: little code, so little to compile
+            for i in range(gap, size):
+                value = touched[i]
+                j = i
+                while j >= gap and touched[j - gap] > value:
+                    touched[j] = touched[j - gap]
+                    j -= gap
+                touched[j] = value
+            gap = gap * 4 // 9
         return
     one = np.uint64(1)
     for i in range(size):
@@ -1141,7 +1143,7 @@ def _expand(
         sources = hop_ids[begin : ptr[hop]] if hop else asked
         size = 0
         for s in range(sources.size):
-            source = int(sources[s])
+            source: Any = np.int64(sources[s])
             if source >= best.size:
                 continue
             n = -1
@@ -1201,7 +1203,8 @@ def _expand(
         ptr[hop + 1] = done + size
         more_ids, more_raw = np.empty(done + size, np.uint32), np.empty(done + size, np.float64)
         more_parents = np.empty(done + size, np.uint32)
-        more_ids[:done], more_raw[:done], more_parents[:done] = hop_ids, hop_raw, hop_parents
+        for i in range(done):
+            more_ids[i], more_raw[i], more_parents[i] = hop_ids[i], hop_raw[i], hop_parents[i]
         for i in range(size):
             col = touched[i]
             more_ids[done + i] = col
