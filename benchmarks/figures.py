@@ -77,7 +77,7 @@ def measure(name: str) -> dict[str, Any]:
         seconds, mem = timed(fa.open, store)
         out["open_s"] = round(seconds, 3)
         with mem:
-            seconds, recall = timed(mem.read, concepts=["concept 000001"])
+            seconds, _ = timed(mem.read, concepts=["concept 000001"])
             out["first_read_s"] = round(seconds, 3)
             rng = np.random.default_rng(1)
             by_note = [lists[i][int(rng.integers(5))] for i in rng.integers(0, len(lists), READS)]
@@ -89,11 +89,15 @@ def measure(name: str) -> dict[str, Any]:
             linked = dict(mem.associate([by_note[0]], k=1000))
             scan = scan_seconds(lists, by_note[0], linked) * notes / len(lists)
             out["scan_ms"] = round(scan * 1e3, 1)
-            spent = [timed(mem.write, "a new note", concepts=[a, b])[0] for a, b in zip(
-                by_note[:100], uniform[:100], strict=True)]
+            spent = [
+                timed(mem.write, "a new note", concepts=[a, b])[0]
+                for a, b in zip(by_note[:100], uniform[:100], strict=True)
+            ]
             out["write_full"] = micros(spent)
-            spent = [timed(mem.feedback, asked=[a], used_concepts=[b], outcome=1.0)[0]
-                     for a, b in zip(by_note[:100], uniform[:100], strict=True)]
+            spent = [
+                timed(mem.feedback, asked=[a], used_concepts=[b], outcome=1.0)[0]
+                for a, b in zip(by_note[:100], uniform[:100], strict=True)
+            ]
             out["feedback_full"] = micros(spent)
             out["text_index_s"] = round(timed(mem.read, "word0003 word0042", rank="flat")[0], 2)
             words = [f"word{a:04d} word{b:04d}" for a, b in rng.integers(0, 2000, (READS, 2))]

@@ -149,7 +149,7 @@ class NoteBatch:
         """One row a note, names as text; `from_table` gives an equal batch."""
         offsets = pa.array(self.ptr.astype(np.int32))
         names = pa.array(self.keys, pa.string()).take(pa.array(self.concepts))
-        table = {name: column for name, column in self.columns.items()}
+        table = dict(self.columns)
         table["concepts"] = pa.ListArray.from_arrays(offsets, names)
         if self.spellings != self.keys:
             spelled = pa.array(self.spellings, pa.string()).take(pa.array(self.concepts))

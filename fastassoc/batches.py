@@ -136,7 +136,7 @@ def checked(batch: Batch, fields: Fields, settings: Settings, ids: ContentIds | 
         rows: list[Any] = []
         for part in batch.parts:
             cells = part.source.format == "csv"
-            rows += [fields.row(row, cells) for row in part.rows]
+            rows += fields.rows(part.rows, cells)
         return from_dicts(rows, settings, ids)
     table = pa.concat_tables([part.table for part in batch.parts if part.table is not None])
     return from_columns(fields.columns(table), table.num_rows, settings, ids)

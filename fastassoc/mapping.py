@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -116,8 +117,19 @@ class Fields:
 
     # -- rows -----------------------------------------------------------------------------------
 
-    def row(self, row: Any, cells: bool) -> Any:
-        """A row's fields; `cells` says that every value is a CSV cell. What is no mapping stays."""
+    def rows(self, rows: list[Any], cells: bool) -> list[Any]:
+        """Rows by field; `cells` says that every value is a CSV cell. What is no mapping stays."""
+        if not self._plain or cells or set(map(type, rows)) != {dict}:
+            return [self._row(row, cells) for row in rows]
+        found = set(chain.from_iterable(rows))
+        numbered = [name for name in (*IDS, "supersedes") if name in found]
+        if found <= KNOWN and all(
+            {type(row.get(name)) for row in rows} <= {str, type(None)} for name in numbered
+        ):
+            return rows
+        return [self._row(row, False) for row in rows]
+
+    def _row(self, row: Any, cells: bool) -> Any:
         if not isinstance(row, Mapping):
             return row
         if self._plain and row.keys() <= KNOWN:

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from threading import RLock
-from time import perf_counter
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,37 +19,31 @@ from fastassoc.control import Control
 from fastassoc.errors import (
     AmbiguousLink,
     BatchRejected,
-    ClosedHandle,
     DuplicateNote,
-    ForkedHandle,
     InvalidInput,
     NoteNotFound,
-    ReadOnlyStore,
-    StoreError,
 )
 from fastassoc.fields import from_values
 from fastassoc.filters import allowed_rows, check_where
-from fastassoc.ports import InMemory, Port
-from fastassoc.reader import Reader
+from fastassoc.handle import Handle, Prepared
+from fastassoc.ids import id_maker
+from fastassoc.ports import InMemory
 from fastassoc.reports import Report, Written
 from fastassoc.rows import from_arrow, from_dicts
 from fastassoc.settings import Settings, on_grid
-from fastassoc.state import Operation, State, StateView
+from fastassoc.state import State
 from fastassoc.store import Store, Verification
-from fastassoc.times import micros
 
 if TYPE_CHECKING:
     from fastassoc.ingest import IngestProgress, IngestReport
 
 __all__ = ["Memory", "open_memory"]
 
-Prepared = tuple[dict[str, Any], NoteBatch | None]
 DUPLICATES = ("error", "skip", "replace")
 ON_ERROR = ("raise", "reject")
-NAMESPACE = uuid.UUID("6f6d1a0e-7f0c-5c1b-9b57-0d3f0a5b7f11")  # of ids made from operation ids
 
 
-class Memory(Reader):
+class Memory(Handle):
     """An associative memory; in memory only, unless `fastassoc.open` made it.
 
     One memory may be used from many threads. It is a context manager that closes itself.
@@ -89,108 +77,6 @@ class Memory(Reader):
         no_embedder(embedder)
         state = State(settings or Settings.counts())
         self._setup(InMemory(), state, state.settings, clock)
-
-    def _setup(
-        self,
-        port: Port,
-        state: State,
-        settings: Settings,
-        clock: Callable[[], datetime] | None,
-    ) -> None:
-        self.settings = settings
-        self._port = port
-        self._state = state
-        self._clock = clock
-        self._pid = os.getpid()
-        self._closed = False
-        self._broken: BaseException | None = None
-        self._writing = RLock()  # one writer of this handle at a time; held while waiting
-        self._lock = RLock()  # the state; never held while waiting for another process
-        self._now()
-
-    # -- the way of every change ----------------------------------------------------------------
-
-    def _change(
-        self, kind: str, prepare: Callable[[State], Prepared | Report], operation_id: str | None
-    ) -> Report:
-        """Take the lock, catch up, check, journal, apply.
-
-        `prepare` makes the last checks against the state and returns the operation's body, or a
-        report where there is nothing to do.
-        """
-        self._usable(writing=True)
-        start = perf_counter()
-        checks.text(operation_id, "operation_id")
-        with self._writing, self._port.locked() as held:
-            with self._lock:
-                self._state = held.catch_up(self._state)
-            known = None if operation_id is None else held.done(operation_id)
-            if known is not None:
-                return Report(repeated=True, ids=known, position=self._state.position)
-            made = prepare(self._state)
-            if isinstance(made, Report):
-                return replace(made, position=self._state.position)
-            at = max(self._now(), self._state.time)
-            operation = Operation(kind, at, made[0], operation_id, made[1])
-            with self._lock:
-                position = held.append(operation)
-                report = self._apply(operation, position)
-        self._port.tend(self)
-        return replace(report, seconds=perf_counter() - start)
-
-    def _apply(self, operation: Operation, position: int) -> Report:
-        try:
-            return self._state.apply(operation, position)
-        except BaseException as error:  # it is journalled: this handle no longer shows the truth
-            self._broken = error
-            raise
-
-    def _view(self, *, text: bool = False, at_least: int | None = None) -> StateView:
-        self._usable()
-        if self._port.changed(self._state.position):
-            self._catch_up()
-        if at_least is not None:
-            self._wait_for(at_least)
-        with self._lock:
-            return self._state.view(text=text)
-
-    def _catch_up(self) -> None:
-        with self._lock:
-            self._state = self._port.catch_up(self._state)
-
-    def _wait_for(self, position: int) -> None:
-        end = time.monotonic() + self._port.timeout
-        while self._state.position < position:
-            if time.monotonic() > end:
-                raise StoreError(
-                    f"at_least: waited {self._port.timeout:g} s for operation {position}, "
-                    f"the memory is at {self._state.position}. Was it written to this store?"
-                )
-            time.sleep(0.002)
-            self._catch_up()
-
-    def _usable(self, *, writing: bool = False) -> None:
-        if self._pid != os.getpid():
-            raise ForkedHandle(
-                "this process was forked after the memory was opened: open it again in the child."
-            )
-        if self._closed:
-            raise ClosedHandle("the memory is closed: open it again.")
-        if self._broken is not None:
-            raise ClosedHandle(
-                f"an operation could not be applied ({self._broken!r}), so this handle is broken; "
-                "nothing saved is lost: close it, run `fastassoc verify`, and open the store again."
-            )
-        if writing and self._port.read_only:
-            raise ReadOnlyStore("the store is open for reading only: open it without read_only.")
-
-    def _now(self) -> int:
-        if self._clock is None:
-            return time.time_ns() // 1000
-        now = self._clock()
-        if not isinstance(now, datetime) or now.tzinfo is None:
-            raise InvalidInput(f"clock: it gave {now!r}, expected an aware datetime.")
-        return micros(now, "clock")
 
     # -- writing --------------------------------------------------------------------------------
 
@@ -873,21 +759,6 @@ class Memory(Reader):
 
     # -- the store ------------------------------------------------------------------------------
 
-    @property
-    def path(self) -> Path | None:
-        """The store's folder, None for a memory that is nowhere else."""
-        return self._port.path
-
-    @property
-    def position(self) -> int:
-        """The operation that the memory reflects."""
-        return self._view().position
-
-    @property
-    def closed(self) -> bool:
-        """Whether the memory was closed."""
-        return self._closed
-
     def info(self) -> dict[str, Any]:
         """Return `stats`, the settings and what the store takes on disk."""
         with self._lock:
@@ -1016,34 +887,6 @@ class Memory(Reader):
 
         return import_into(self, lines)
 
-    def close(self) -> None:
-        """Close the memory; what was acknowledged is saved. Closing twice does nothing."""
-        if self._closed or self._pid != os.getpid():
-            return
-        with self._writing, self._lock:
-            self._closed = True
-            self._port.close()
-
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        with suppress(Exception):
-            if hasattr(self, "_port"):
-                self.close()
-
-    def __repr__(self) -> str:
-        where = self.path or "in memory"
-        return f"<fastassoc.Memory {where}{' (closed)' if self._closed else ''}>"
-
 
 def open_memory(
     path: str | os.PathLike[str],
@@ -1137,21 +980,6 @@ def no_embedder(embedder: object) -> None:
     """Refuse an embedder: vectors are not in this version."""
     if embedder is not None:
         raise InvalidInput("embedder: this version reads by text and concepts; leave it out.")
-
-
-def id_maker(operation_id: str | None) -> Callable[[int], str]:
-    """New note ids by row number: from the operation's id, so that a repeat names the same notes."""
-    if operation_id is None:
-        return lambda row: uuid7()
-    return lambda row: str(uuid.uuid5(NAMESPACE, f"{operation_id}\n{row}"))
-
-
-def uuid7() -> str:
-    """A UUID of version 7 (RFC 9562): milliseconds, then random bits."""
-    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
-    value = value & ~(0xF << 76) | 7 << 76
-    value = value & ~(0x3 << 62) | 2 << 62
-    return str(uuid.UUID(int=value))
 
 
 def repeated_ids(batch: NoteBatch, state: State) -> list[tuple[int, str]]:

@@ -472,8 +472,8 @@ def list_array(offsets: NDArray[np.int64], values: NDArray[np.uint32]) -> pa.Arr
 
 def offsets_of(lists: pa.Array) -> NDArray[np.int64]:
     """Offsets of a list array, from 0, parallel to what ``flatten`` gives."""
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    return offsets - offsets[0]
+    offsets = np.asarray(lists.offsets.to_numpy(), np.int64)
+    return np.asarray(offsets - offsets[0], np.int64)
 
 
 def mark_subjects(

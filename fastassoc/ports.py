@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fastassoc.state import Operation, State
 
 if TYPE_CHECKING:
-    from fastassoc.memory import Memory
+    from fastassoc.handle import Handle
 
 __all__ = ["Held", "InMemory", "Port"]
 
@@ -44,7 +44,7 @@ class Port(Protocol):
     def catch_up(self, state: State) -> State:
         """The state with everything that others did, without waiting for a writer."""
 
-    def tend(self, memory: Memory) -> None:
+    def tend(self, memory: Handle) -> None:
         """What is due after an operation, such as an automatic snapshot."""
 
     def info(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class InMemory:
             self._done[operation.op_id] = written_ids(operation)
         return self._position
 
-    def tend(self, memory: Memory) -> None:
+    def tend(self, memory: Handle) -> None:
         """Nothing is due."""
 
     def info(self) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastassoc import query as checks
@@ -23,7 +22,7 @@ from fastassoc.query import Query
 from fastassoc.read import DEFAULT_IMPORTANCE, needs_text, read
 from fastassoc.settings import Settings
 from fastassoc.state import StateView
-from fastassoc.tables import LinksTable, NotesTable, decay_factors, edge_rows
+from fastassoc.tables import LinksTable, NotesTable, edge_rows
 from fastassoc.times import micros, moment
 
 __all__ = ["Association", "Reader"]

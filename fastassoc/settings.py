@@ -184,13 +184,14 @@ class Settings:
                 and not isinstance(self.max_fanout, bool)
                 and self.max_fanout >= 1
             ),
-            f"setting max_fanout: found {self.max_fanout!r}, expected None or a whole number from 1.",
+            f"setting max_fanout: found {self.max_fanout!r}, expected None or a number from 1.",
         )
         from snowballstemmer import algorithms
 
         _need(
             self.language in algorithms(),
-            f"setting language: found {self.language!r}, expected one of {', '.join(algorithms())}.",
+            f"setting language: found {self.language!r}, expected one of "
+            f"{', '.join(algorithms())}.",
         )
 
     @classmethod
@@ -225,8 +226,8 @@ class Settings:
                 f"{key}: store {ours[key]!r}, asked {theirs[key]!r}" for key in differing
             )
             raise SettingsMismatch(
-                f"the store was made with other settings ({found}). These are fixed when a store is "
-                "made: open it without them, or export it and import into a new store.",
+                f"the store was made with other settings ({found}). These are fixed when a store "
+                "is made: open it without them, or export it and import into a new store.",
                 differing,
             )
 

@@ -46,6 +46,7 @@ SUFFIXES = {
 }
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 CHUNK = 4 << 20  # bytes read at once
+BUFFER = 1 << 20  # of each column of a Parquet file
 PART_ROWS = 4096
 LONGEST = 64 << 20  # bytes of one line
 RAW = 64 << 10  # characters of a refused line that are kept
@@ -316,7 +317,7 @@ class _opened:  # noqa: N801
 
 def _from_parquet(source: Source, file: Any, columns: Sequence[str] | None) -> Iterator[Part]:
     with _opened(file) as raw:
-        held = pq.ParquetFile(raw)
+        held = pq.ParquetFile(raw, buffer_size=BUFFER)
         wanted = list(source.columns or ()) if columns is None else list(columns)
         step = check_footer(source.name, held.metadata, source.size, raw, wanted)
         first, total = 0, max(1, held.metadata.num_rows)
@@ -436,8 +437,12 @@ def _too_long(what: str = "line") -> Refused:
 def _from_lines(
     source: Source, stream: BinaryIO, delimiter: str, place: Callable[[], float]
 ) -> Iterator[Part]:
-    rows = _json_rows(stream) if source.format == "jsonl" else _csv_rows(source, stream, delimiter)
-    for part in _grouped(source, rows):
+    found = (
+        _json_parts(source, stream)
+        if source.format == "jsonl"
+        else _grouped(source, _csv_rows(source, stream, delimiter))
+    )
+    for part in found:
         part.done = place()
         yield part
 
@@ -450,37 +455,52 @@ _decoder = json.JSONDecoder(parse_constant=_no_constant)
 _scan: Callable[[str, int], tuple[Any, int]] = vars(_decoder)["scan_once"]
 
 
-def _json_rows(stream: BinaryIO) -> Iterator[tuple[int, Any, int]]:
-    """Number of the line, its object or Refused, its length."""
-    number, scan = 0, _scan
+def _json_parts(source: Source, stream: BinaryIO) -> Iterator[Part]:
+    first = number = 0
     for lines in _lines(stream):
-        for line in _decoded(lines):
-            number += 1
-            if type(line) is not str:
-                yield number, line, 64
-                continue
-            try:
-                row, end = scan(line, 0)
-                if end != len(line) or type(row) is not dict:
-                    row = _slow_json(line)
-            except (ValueError, StopIteration, RecursionError):
-                row = _slow_json(line)
-            if row is not None:
-                if number == 1 and type(row) is Refused and line.lstrip().startswith("["):
-                    raise InvalidInput(
-                        "found a JSON array, expected one JSON object a line; "
-                        "'jq -c .[]' makes these of it."
-                    )
-                yield number, row, len(line) + 64
+        texts = _decoded(lines)
+        numbers = list(range(number + 1, number + 1 + len(texts)))
+        number += len(texts)
+        rows = _fast_json(texts)
+        if rows is None:
+            held = [_json_row(text) for text in texts]
+            if numbers[0] == 1 and type(held[0]) is Refused and texts[0].lstrip()[:1] == "[":
+                raise InvalidInput(
+                    f"{source.name}: found a JSON array, expected one JSON object a line; "
+                    "'jq -c .[]' makes these of it."
+                )
+            kept = [place for place, row in enumerate(held) if row is not None]
+            rows, numbers, texts = (
+                [column[place] for place in kept] for column in (held, numbers, texts)
+            )
+        if rows:
+            yield Part(source, first, None, rows, [len(text) + 64 for text in texts], numbers)
+            first += len(rows)
 
 
-def _decoded(lines: list[bytes | None]) -> list[str | Refused]:
+def _fast_json(texts: list[Any]) -> list[Any] | None:
+    """The objects of lines that are all plain; None where one is anything else."""
     try:
-        found = b"\n".join(cast(list[bytes], lines)).decode().split("\n") if lines else []
-        return cast("list[str | Refused]", found)
+        found = [_scan(text, 0) for text in texts]
+    except (ValueError, TypeError, StopIteration, RecursionError):
+        return None
+    rows = [row for row, _ in found]
+    if [end for _, end in found] != list(map(len, texts)) or set(map(type, rows)) != {dict}:
+        return None
+    return rows
+
+
+def _json_row(text: str | Refused) -> Any:
+    return _slow_json(text) if isinstance(text, str) else text
+
+
+def _decoded(lines: list[bytes | None]) -> list[Any]:
+    """Lines as text; Refused where one is too long or no UTF-8."""
+    try:
+        return b"\n".join(cast(list[bytes], lines)).decode().split("\n") if lines else []
     except (UnicodeDecodeError, TypeError):
         pass
-    out: list[str | Refused] = []
+    out: list[Any] = []
     for line in lines:
         try:
             out.append(_too_long() if line is None else line.decode())

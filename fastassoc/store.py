@@ -27,7 +27,7 @@ from fastassoc.snapshot import Segment
 from fastassoc.state import Operation, State
 
 if TYPE_CHECKING:
-    from fastassoc.memory import Memory
+    from fastassoc.handle import Handle
 
 __all__ = ["Store", "Verification"]
 
@@ -224,7 +224,7 @@ class Store:
             raise CorruptStore("journal.db", "lost its beginning")
         return state
 
-    def tend(self, memory: Memory) -> None:
+    def tend(self, memory: Handle) -> None:
         """Take a snapshot when the journal has grown enough."""
         self._since += 1
         if self._since < LOOK_EVERY and self._bytes < SNAPSHOT_BYTES:
@@ -265,12 +265,12 @@ class Store:
 
     # -- snapshots ------------------------------------------------------------------------------
 
-    def snapshot(self, memory: Memory) -> bool:
+    def snapshot(self, memory: Handle) -> bool:
         """Save the state; False if there is nothing new or another snapshotter is at work."""
         with disk.try_lock(self.root) as mine:
             return mine and self._snapshot(memory, whole=False)
 
-    def _snapshot(self, memory: Memory, *, whole: bool) -> bool:
+    def _snapshot(self, memory: Handle, *, whole: bool) -> bool:
         """Write and publish a snapshot, under the snapshotter's lock.
 
         `whole` writes every note anew, so that nothing forgotten is in any segment.
@@ -331,7 +331,7 @@ class Store:
             keep.update(s.name for s in bulk_segments(entries_from(transaction, after)))
             disk.sweep(self.root, keep)
 
-    def vacuum(self, memory: Memory) -> None:
+    def vacuum(self, memory: Handle) -> None:
         """Write everything anew without what was forgotten, and erase all that is old."""
         end = time.monotonic() + self.timeout
         while True:
@@ -352,7 +352,7 @@ class Store:
 
     # -- copies and checks ----------------------------------------------------------------------
 
-    def backup(self, memory: Memory, target: Path) -> Path:
+    def backup(self, memory: Handle, target: Path) -> Path:
         """Copy the store, as of one moment, into a folder that appears whole."""
         if target.exists() or target.is_symlink():
             raise StoreExists(f"{target} exists: name a folder that does not.")
@@ -395,7 +395,7 @@ class Store:
                 raise StoreError("another process is taking a snapshot; try again.")
             time.sleep(0.005)
 
-    def verify(self, memory: Memory, *, digest: bool) -> Verification:
+    def verify(self, memory: Handle, *, digest: bool) -> Verification:
         """Check every file, and load the store anew if a digest is wanted."""
         with self._undisturbed():
             problems = list(self._journal.verify())
