@@ -459,6 +459,8 @@ def _json_parts(source: Source, stream: BinaryIO) -> Iterator[Part]:
     first = number = 0
     for lines in _lines(stream):
         texts = _decoded(lines)
+        if not texts:
+            continue
         numbers = list(range(number + 1, number + 1 + len(texts)))
         number += len(texts)
         rows = _fast_json(texts)

@@ -72,7 +72,16 @@ class Store:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        return [row for batch in self.batches for row in batch.to_rows()]
+        """All rows, names with the first spelling of all, as a vocabulary shows them."""
+        shown: dict[str, str] = {}
+        out = []
+        for batch in self.batches:
+            for key, spelling in zip(batch.keys, batch.spellings, strict=True):
+                shown.setdefault(key, spelling)
+            for row in batch.to_rows():
+                row.pop("spelled", None)
+                out.append(row | {"shown": [shown[key] for key in row.get("concepts", ())]})
+        return out
 
 
 def ingested(source: Any, **options: Any) -> list[dict[str, Any]]:
@@ -237,6 +246,7 @@ def test_columns_are_mapped(tmp_path: Path) -> None:
         "text": "a",
         "concepts": ["x", "y"],
         "metadata": '{"text":"other","year":1999}',
+        "shown": ["x", "y"],
     }
     table = pa.Table.from_pylist(rows)
     assert ingested(table, **options) == [expected]
