@@ -226,7 +226,7 @@ def check_association(mem: fa.Memory, question: Question) -> Check:
             evidence = [
                 f"asked: {question.asked}",
                 f"found: {_short(hit.text)}",
-                f"carries: {', '.join(hit.concepts)}",
+                f"carries: {_names(hit.concepts)}",
                 f"by the link {step.source} ─{step.weight:g}→ {step.target}",
             ]
             if not good:
@@ -267,7 +267,7 @@ def check_feedback(mem: fa.Memory, question: Question) -> tuple[Check, dict[str,
 
 def check_fresh_process(copy: Path, question: Question, taught: dict[str, Any]) -> Check:
     """A fresh process gives the taught answer, links rebuilt from the notes the written one."""
-    title = "A new process gives the taught answer; links rebuilt from the notes have forgotten it"
+    title = "A new process answers as taught; links rebuilt from notes do not"
     given = {"asked": question.asked, "far": question.far, "note": question.note, "k": question.k}
     environment = dict(os.environ)
     root = str(Path(__file__).parents[1])
@@ -327,6 +327,11 @@ def serve() -> None:
             "written": link["written"] if link else 0.0,
         }
     sys.stdout.write(json.dumps(answers))
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return ", ".join(names[:6]) + more
 
 
 def _shown(strength: float | None) -> str:

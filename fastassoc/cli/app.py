@@ -166,9 +166,9 @@ def _plain_streams() -> Iterator[None]:
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
+        from fastassoc import __version__
 
-        click.echo(f"fastassoc {version('fastassoc')}")
+        click.echo(f"fastassoc {__version__}")
         ctx.exit()
 
 

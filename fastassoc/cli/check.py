@@ -36,6 +36,7 @@ def check(ctx: click.Context) -> None:
 
 
 def _show(app: App, checks: list[Any]) -> None:
+    from rich.padding import Padding
     from rich.text import Text
 
     console = app.out()
@@ -44,6 +45,6 @@ def _show(app: App, checks: list[Any]) -> None:
         mark.stylize("bold green" if one.passed else "bold red")
         console.print(mark.append(Text(f"  {number}. {one.title}", style="bold")))
         for line in one.evidence:
-            console.print(Text(f"        {plain(line)}", style="default"))
+            console.print(Padding(Text(plain(line)), (0, 0, 0, 8)))
     passed = sum(one.passed for one in checks)
     console.print(Text(f"{passed} of {len(checks)} checks passed."))

@@ -14,12 +14,13 @@ from typing import Any
 
 import click
 
+from fastassoc import __version__
 from fastassoc.cli.common import App, example, size, store_argument, store_options
 
 __all__ = ["doctor"]
 
 PACKAGES = (
-    *("fastassoc", "numpy", "scipy", "faiss-cpu", "numba", "pyarrow", "apsw", "xxhash"),
+    *("numpy", "scipy", "faiss-cpu", "numba", "pyarrow", "apsw", "xxhash"),
     *("snowballstemmer", "click", "rich"),
 )
 EXTRAS = ("wordllama", "fastapi", "mcp", "networkx", "pandas", "polars")
@@ -70,12 +71,12 @@ def examine(store: str | None) -> tuple[dict[str, dict[str, Any]], list[str]]:
 
 
 def _versions(problems: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"python": platform.python_version()}
+    found: dict[str, Any] = {"fastassoc": __version__, "python": platform.python_version()}
     for name in (*PACKAGES, *EXTRAS):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
-            if name in PACKAGES and name != "fastassoc":
+            if name in PACKAGES:
                 problems.append(f"the package {name} is not installed: pip install {name}")
     if sys.version_info < (3, 11):  # noqa: UP036  (run from source, where pip has not checked)
         problems.append(f"Python {found['python']} is too old; fastassoc needs 3.11.")

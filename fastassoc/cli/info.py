@@ -57,7 +57,6 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("followed by reads", f"{found['links_followed']:,} links at the threshold or above"),
         ("mean valence", number(found["avg_valence"])),
         ("size on disk", size(found["bytes"])),
-        ("  links segment", size(found["links_bytes_on_disk"])),
         ("journal", journal),
         ("snapshot", f"at position {found['snapshot_position']:,}"),
         ("position", f"{found['position']:,}"),

@@ -111,7 +111,7 @@ def read(
         return
     from fastassoc.cli.show import show_recall
 
-    show_recall(app, recall, full=full, asked=[*concepts])
+    show_recall(app, recall, full=full)
 
 
 def recall_document(recall: Any) -> dict[str, Any]:

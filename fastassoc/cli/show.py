@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -15,6 +17,7 @@ __all__ = ["path_text", "show_bars", "show_links", "show_notes", "show_recall", 
 
 SOURCE_STYLES = {"exact": "bold green", "association": "bold magenta", "semantic": "cyan"}
 SHORT = 160  # characters of a text in a table
+WAYS = 3  # links shown under a hit
 
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
@@ -37,39 +40,51 @@ def shorten(text: str, limit: int = SHORT) -> str:
     return flat[: cut if cut > 0 else limit] + " …"
 
 
-def path_text(steps: Iterable[Any]) -> list[str]:
+def path_text(steps: Iterable[Any], most: int | None = None) -> list[str]:
     """One line for every way from the query to the note: ``timeout ─2→ retry``.
 
     Parameters
     ----------
     steps : iterable of Step
         A hit's `path`; each way ends with a step of layer ``carries``.
+    most : int, optional
+        Show so many ways over links, strongest first, and count the others.
 
     Returns
     -------
     list of str
-        A way of one ``carries`` step alone is the name of the concept that the query named.
+        Concepts that the query named and the note carries come first, on one line.
     """
-    ways: list[str] = []
-    line, here = "", None
+    named: list[str] = []
+    ways: list[tuple[float, str]] = []
+    line, here, least = "", None, math.inf
     for step in steps:
         if step.layer == "carries":
-            ways.append(line or plain(step.source))
-            line, here = "", None
+            if line:
+                ways.append((-least, line))
+            else:
+                named.append(plain(step.source))
+            line, here, least = "", None, math.inf
             continue
         if here != step.source:
             line = plain(step.source)
         taught = f" ({number(step.taught)} taught)" if step.taught else ""
         line += f" ─{number(step.weight)}→ {plain(step.target)}{taught}"
-        here = step.target
-    return [*ways, line] if line else ways
+        here, least = step.target, min(least, step.weight)
+    ways.sort(key=itemgetter(0))
+    shown = [text for _, text in ways[:most]]
+    if len(shown) < len(ways):
+        shown.append(f"and {len(ways) - len(shown)} links more (--full)")
+    return [f"carries {', '.join(named)}", *shown] if named else shown
 
 
-def show_recall(app: App, recall: Any, *, full: bool, asked: Sequence[str]) -> None:
+def show_recall(app: App, recall: Any, *, full: bool) -> None:
     """The hits as a table on stdout; what was asked and how, on stderr."""
     named = list(recall.query_concepts)
     if named:
         app.say("asked: " + ", ".join(named))
+    if recall.unknown:
+        app.say("not known: " + ", ".join(recall.unknown))
     if recall.expanded_concepts:
         reached = sorted(recall.expanded_concepts.items(), key=lambda item: (-item[1], item[0]))
         app.say("reached: " + ", ".join(f"{name} {number(w)}" for name, w in reached[:12]))
@@ -78,16 +93,17 @@ def show_recall(app: App, recall: Any, *, full: bool, asked: Sequence[str]) -> N
         return
     if recall.reason:
         app.say(f"note: {recall.reason}")
-    grid = table("score", "source", "note", right=("score",))
+    grid = table("score", "rank", "source", "note", right=("score", "rank"))
     for hit in recall:
         note = Text(plain(hit.text) if full else shorten(hit.text))
-        for way in path_text(hit.path):
+        for way in path_text(hit.path, None if full else WAYS):
             note.append(f"\n{way}", style="yellow")
         if full:
             note.append(f"\n{plain(hit.id)} · {plain(hit.domain)}", style="dim")
         style = SOURCE_STYLES.get(hit.source, "")
-        rank = f"{hit.score:.2f}\n({number(hit.rank_score)})"
-        grid.add_row(Text(rank), Text(hit.source, style=style), note)
+        grid.add_row(
+            f"{hit.score:.2f}", number(hit.rank_score), Text(hit.source, style=style), note
+        )
     app.out().print(grid)
 
 
