@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nlargest
 from time import perf_counter
 
 import numpy as np
@@ -249,10 +250,12 @@ def score_counts(
 def by_text(view: StateView, rows: Rows, scores: Scores, k: int) -> tuple[list[int], list[float]]:
     """The first k by score, then text descending in code-point order, then order of writing."""
     texts = view.notes.table.texts
-    held = sorted(zip(rows.tolist(), scores.tolist(), strict=True))
-    held.sort(key=lambda one: texts[one[0]], reverse=True)  # stable: equal texts stay by row
-    held.sort(key=lambda one: -one[1])
-    return [row for row, _ in held[:k]], [score for _, score in held[:k]]
+    held = nlargest(
+        k,
+        zip(rows.tolist(), scores.tolist(), strict=True),
+        key=lambda one: (one[1], texts[one[0]], -one[0]),
+    )
+    return [row for row, _ in held], [score for _, score in held]
 
 
 def score_flat(
@@ -381,7 +384,7 @@ def explain(
         if hit.score < query.min_score:
             continue
         hits.append(hit)
-        reached.update({name(concept): paths.strength[concept] for concept in through})
+        reached.update({name(concept): strength for concept, strength in through.items()})
     if query.order_by == "recency":
         hits.sort(key=lambda hit: (hit.created_at, hit.id), reverse=True)
     named = [name(concept) for concept in found.named]
@@ -399,13 +402,7 @@ def explain(
 
 
 class Paths:
-    """How the expanded concepts were reached.
-
-    Attributes
-    ----------
-    strength : dict of int to float
-        Of each expanded concept.
-    """
+    """How the expanded concepts were reached; each one's links are looked up once."""
 
     def __init__(
         self,
@@ -419,37 +416,51 @@ class Paths:
         self._expansion = expansion
         self._decay = settings.concept_links.decay_us
         self._now = now
+        self._links: dict[int, list[Step]] = {}
         self.named = set(named)
-        self.strength: dict[int, float] = {}
-        if expansion is not None:
-            pairs = zip(expansion.ids.tolist(), expansion.strengths.tolist(), strict=True)
-            self.strength = dict(pairs)
+
+    def reached(self, concepts: NDArray[np.uint32]) -> dict[int, float]:
+        """Those of a note's concepts that were expanded to, with their strength."""
+        if self._expansion is None or not len(self._expansion.ids):
+            return {}
+        ids, strengths = self._expansion.ids, self._expansion.strengths
+        places = np.minimum(np.searchsorted(ids, concepts), len(ids) - 1)
+        pairs = zip(concepts.tolist(), ids[places].tolist(), places.tolist(), strict=True)
+        return {c: float(strengths[place]) for c, held, place in pairs if c == held}
 
     def steps(self, concept: int, note: str) -> list[Step]:
         """The links from an asked concept to `concept`, and the step into the note."""
-        name = self._view.vocabulary.name
-        out: list[Step] = []
-        if self._expansion is not None and concept in self.strength:
-            for a, b in self._expansion.path(concept):
-                link = self._view.links.get(min(a, b), max(a, b))
-                if link is None:
-                    raise FastAssocError(f"no link between {name(a)!r} and {name(b)!r} in the view")
-                age = max(0, self._now - link.updated_at)
-                factor = 1.0 if math.isinf(self._decay) else math.exp(-age / self._decay)
-                weight, written = link.weight * factor, link.written * factor
-                out.append(Step(name(a), name(b), "concept", weight, written, weight - written))
-        out.append(Step(name(concept), note, "carries", 0.0, 0.0, 0.0))
+        links = self._links.get(concept)
+        if links is None:
+            links = self._links[concept] = self._steps(concept)
+        return [*links, Step(self._view.vocabulary.name(concept), note, "carries", 0.0, 0.0, 0.0)]
+
+    def _steps(self, concept: int) -> list[Step]:
+        name, out = self._view.vocabulary.name, []
+        if self._expansion is None or concept in self.named:
+            return []
+        for a, b in self._expansion.path(concept):
+            link = self._view.links.get(min(a, b), max(a, b))
+            if link is None:
+                raise FastAssocError(f"no link between {name(a)!r} and {name(b)!r} in the view")
+            factor = math.exp(-max(0, self._now - link.updated_at) / self._decay)
+            weight, written = link.weight * factor, link.written * factor
+            out.append(Step(name(a), name(b), "concept", weight, written, weight - written))
         return out
 
 
-def hit_of(view: StateView, one: Placed, paths: Paths, coverage: float) -> tuple[Hit, list[int]]:
-    """A hit, and the expanded concepts that it carries."""
+def hit_of(
+    view: StateView, one: Placed, paths: Paths, coverage: float
+) -> tuple[Hit, dict[int, float]]:
+    """A hit, and the expanded concepts that it carries, with their strength."""
     table, name = view.notes.table, view.vocabulary.name
     row = one.row
     note = table.ids[row]
-    concepts = [int(c) for c in table.concepts_of(row)[0]]
+    held = table.concepts_of(row)[0]
+    concepts = held.tolist()
     asked = [c for c in concepts if c in paths.named]
-    through = sorted((c for c in concepts if c in paths.strength), key=name)
+    reached = paths.reached(held)
+    through = sorted(reached, key=name)
     path = [step for c in asked for step in paths.steps(c, note)]
     path += [step for c in through for step in paths.steps(c, note)]
     rank_score = one.rank_score
@@ -471,7 +482,7 @@ def hit_of(view: StateView, one: Placed, paths: Paths, coverage: float) -> tuple
         valence=table.valence.get(row, 0.0),
         importance=DEFAULT_IMPORTANCE if importance is None else importance,
     )
-    return hit, through
+    return hit, reached
 
 
 def why_empty(view: StateView, query: Query, found: Scan, weak: bool) -> str:
