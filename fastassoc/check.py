@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +123,7 @@ def check_store(path: str | os.PathLike[str], *, timeout: float = 10.0) -> Check
             question = find_question(mem)
             if isinstance(question, str):
                 return CheckReport(reason=question)
-            first = check_association(mem, question)
+            first, question = check_association(mem, question)
             second, taught = check_feedback(mem, question)
         third = check_fresh_process(copy, question, taught)
     return CheckReport([first, second, third], asked=question.asked)
@@ -210,8 +210,11 @@ def _carriers(notes: pa.Table, names: set[str]) -> dict[str, set[str]]:
 # -- the checks ---------------------------------------------------------------------------------
 
 
-def check_association(mem: fa.Memory, question: Question) -> Check:
-    """Does a read return a note that the query never named, and name the link."""
+def check_association(mem: fa.Memory, question: Question) -> tuple[Check, Question]:
+    """Does a read return a note that the query never named, and name the link.
+
+    The question comes back with the note and the link that the read found, if it found one.
+    """
     title = "A read returns a note that the query never named, and names the link"
     recall = mem.read(concepts=[question.asked], k=question.k)
     named = set(recall.query_concepts)
@@ -231,16 +234,13 @@ def check_association(mem: fa.Memory, question: Question) -> Check:
             ]
             if not good:
                 evidence.append(f"but the store says {weight:g} for this link")
-            return Check(title, good, evidence)
-    return Check(
-        title,
-        False,
-        [
-            f"asked: {question.asked}, with {len(recall)} hits",
-            f"expected a note such as {question.note}, over the link to {question.far} "
-            f"(weight {mem.links.weight(question.asked, question.far):g}), but none came",
-        ],
-    )
+            return Check(title, good, evidence), replace(question, far=step.target, note=hit.id)
+    evidence = [
+        f"asked: {question.asked}, with {len(recall)} hits",
+        f"expected a note such as {question.note}, over the link to {question.far} "
+        f"(weight {mem.links.weight(question.asked, question.far):g}), but none came",
+    ]
+    return Check(title, False, evidence), question
 
 
 def check_feedback(mem: fa.Memory, question: Question) -> tuple[Check, dict[str, Any]]:
@@ -253,7 +253,7 @@ def check_feedback(mem: fa.Memory, question: Question) -> tuple[Check, dict[str,
     after = taught["expanded"]
     changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
     evidence = [
-        f"said twice: asked {question.asked}, the note {question.note} helped",
+        f"said twice: {question.asked} was asked, and the note {question.note} helped",
         f"the link {question.asked} ─ {question.far}: {far_before:g} before, "
         f"{taught['weight']:g} after",
         *(f"expansion, {name}: {_shown(before.get(name))} before, {_shown(after.get(name))} after"

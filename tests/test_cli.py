@@ -589,6 +589,56 @@ def test_l66_an_export_can_be_imported_without_loss(run: Run, path: Path, tmp_pa
     assert lines_of(other) == lines_of(path)
 
 
+def test_l66_an_interrupted_import_is_continued(
+    run: Run, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rich_store(path)
+    file, copy = tmp_path / "all.jsonl", tmp_path / "copy.fa"
+    run("export", file, "--store", path)
+    monkeypatch.setattr("fastassoc.exported.PART_ROWS", 2)
+    for left in (1, 2, 4):
+        with monkeypatch.context() as patch:
+            patch.setattr(fa.Memory, "_change", stopping(fa.Memory._change, left))
+            stopped = run("import", file, "--store", copy, code=130)
+            assert "same command again" in stopped.stderr
+    assert "imported" in run("import", file, "--store", copy).stdout
+    assert lines_of(copy) == lines_of(path)
+
+
+def stopping(change: Callable[..., Any], left: int) -> Callable[..., Any]:
+    """Ctrl-C after so many changes."""
+
+    def wrapped(self: Any, *args: Any, **more: Any) -> Any:
+        nonlocal left
+        if not left:
+            raise KeyboardInterrupt
+        left -= 1
+        return change(self, *args, **more)
+
+    return wrapped
+
+
+def test_l66_a_memory_takes_an_export_with_its_settings(path: Path) -> None:
+    with fa.open(path) as mem:
+        mem.write("Tea is hot.", concepts=["Tea", "hot"])
+        mem.link("tea", "milk", 3.0)
+        mem.configure(concept_threshold=3.0, hop_factor=0.5)
+        lines = list(mem.export_lines())
+    copy = fa.Memory()
+    assert copy.import_lines(lines).written == 1
+    assert copy.settings.concept_links.threshold == 3.0
+    assert copy.settings.hop_factor == 0.5
+    ours = [{k: v for k, v in line.items() if k not in ("position", "digest")} for line in lines]
+    theirs = [
+        {k: v for k, v in line.items() if k not in ("position", "digest")}
+        for line in copy.export_lines()
+    ]
+    assert ours == theirs
+    assert copy.import_lines(lines).repeated
+    with pytest.raises(fa.errors.SettingsMismatch):
+        fa.Memory(settings=fa.Settings(names="exact")).import_lines(lines)
+
+
 def test_l66_an_import_into_a_full_store_is_refused(
     run: Run, path: Path, made: Path, tmp_path: Path
 ) -> None:
