@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -114,23 +114,31 @@ class State:
         if batch is None:
             batch = NoteBatch.from_rows(operation.body["rows"])
         self._mark_ingest(operation.body.get("ingest"))
-        batch, old, skipped = self._settle_duplicates(batch, operation.body["on_duplicate"])
-        gone = self._forget_rows(old, operation.at)
+        first, replaced, made = len(self.notes.ids), 0, []
+        for part, old in self._runs(batch, operation.body["on_duplicate"]):
+            made += [self._forget_rows(old, operation.at), self._write_new(part, operation.at)]
+            replaced += len(old)
+        written = len(self.notes.ids) - first
+        return Report(
+            written=written - replaced,
+            replaced=replaced,
+            skipped=len(batch) - written,
+            ids=self.notes.ids[first:],
+            position=self.position,
+            **changes(*made),
+        )
+
+    def _write_new(self, batch: NoteBatch, at: int) -> Changed:
+        """Write notes whose ids are new."""
         ids = self._intern(batch)
         concepts = ids[batch.concepts] if len(batch.concepts) else batch.concepts
-        rows = self.notes.append(batch, concepts, operation.at)
-        made = self.links.write(pair_keys(concepts, batch.ptr), operation.at)
-        for place, names in enumerate(self._superseding(batch)):
+        rows = self.notes.append(batch, concepts, at)
+        made = self.links.write(pair_keys(concepts, batch.ptr), at)
+        superseding = batch.columns.get("supersedes")
+        for row, names in zip(rows, superseding.to_pylist() if superseding is not None else (), strict=False):
             if names:
-                self.notes.supersede(int(rows[place]), names)
-        return Report(
-            written=len(batch) - len(old),
-            replaced=len(old),
-            skipped=skipped,
-            ids=self.notes.ids[len(self.notes.ids) - len(batch) :],
-            position=self.position,
-            **changes(gone, made),
-        )
+                self.notes.supersede(int(row), names)
+        return made
 
     def _mark_ingest(self, ledger: dict[str, Any] | None) -> None:
         if ledger is None:
@@ -144,26 +152,28 @@ class State:
         self._mark_ingest(operation.body["ingest"])
         return Report(position=self.position)
 
-    def _settle_duplicates(self, batch: NoteBatch, rule: str) -> tuple[NoteBatch, list[int], int]:
-        """The batch without ids that exist or repeat, rows to forget first, notes left out.
+    def _runs(self, batch: NoteBatch, rule: str) -> Iterator[tuple[NoteBatch, list[int]]]:
+        """Parts of a batch to write in turn, each with the rows to forget before it.
 
-        ``"replace"`` keeps the last of equal ids in a batch, ``"skip"`` the first.
+        A note that replaces one is a part of its own: forgetting all first and writing all after
+        would clamp weights in another order than one write after the other.
         """
         ids = batch.columns["id"].to_pylist()
         known = self.notes.rows
         if len(set(ids)) == len(ids) and not any(note in known for note in ids):
-            return batch, [], 0
-        if rule == "replace":
-            last = {note: place for place, note in enumerate(ids)}
-            keep = sorted(last.values())
-            old = [known[note] for note in last if note in known]
-        else:
-            first: dict[str, int] = {}
-            for place, note in enumerate(ids):
-                if note not in known:
-                    first.setdefault(note, place)
-            keep, old = sorted(first.values()), []
-        return batch.take(keep), old, len(ids) - len(keep)
+            yield batch, []
+            return
+        run: dict[str, int] = {}
+        for place, note in enumerate(ids):
+            if note not in known and note not in run:
+                run[note] = place
+            elif rule == "replace":
+                if run:
+                    yield batch.take(list(run.values())), []
+                    run = {}
+                yield batch.take([place]), [known[note]]
+        if run:
+            yield batch.take(list(run.values())), []
 
     def _intern(self, batch: NoteBatch) -> NDArray[np.uint32]:
         """Concept id of each of the batch's names; those that no note uses are left out (0)."""
@@ -175,11 +185,6 @@ class State:
                 [keys[code] for code in used], [spellings[code] for code in used]
             )
         return ids
-
-    @staticmethod
-    def _superseding(batch: NoteBatch) -> list[list[str] | None]:
-        column = batch.columns.get("supersedes")
-        return [] if column is None else column.to_pylist()
 
     def _apply_feedback(self, operation: Operation) -> Report:
         body = operation.body
