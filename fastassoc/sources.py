@@ -7,12 +7,15 @@ allocation.
 from __future__ import annotations
 
 import csv
+import gc
 import glob
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -45,7 +48,8 @@ SUFFIXES = {
     ".ipc": "arrow",
 }
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-CHUNK = 4 << 20  # bytes read at once
+CHUNK = 256 << 10  # bytes of lines read at once: what they become stays in the cache
+PART_BYTES = 4 << 20
 BUFFER = 1 << 20  # of each column of a Parquet file
 PART_ROWS = 4096
 LONGEST = 64 << 20  # bytes of one line
@@ -389,7 +393,7 @@ def _grouped(source: Source, rows: Iterable[tuple[int | None, Any, int]]) -> Ite
         if line is not None:
             lines.append(line)
         held += size
-        if len(part.rows) == PART_ROWS or held > CHUNK:
+        if len(part.rows) == PART_ROWS or held > PART_BYTES:
             part.lines = lines or None
             yield part
             part, lines, held = Part(source, part.first + len(part)), [], 0
@@ -409,25 +413,27 @@ def _size(row: Any) -> int:
 
 def _lines(stream: BinaryIO) -> Iterator[list[bytes | None]]:
     """Lines, some at a time, without their end; None stands for one longer than LONGEST."""
-    pending, skipping, begun = b"", False, False
+    pending: list[bytes] = []  # pieces of the line that has no end yet
+    size, skipping, begun = 0, False, False
     while chunk := stream.read(CHUNK):
         if not begun:
             begun, chunk = True, chunk.removeprefix(b"\xef\xbb\xbf")
+        first, end, rest = chunk.partition(b"\n")
+        if not skipping:
+            pending.append(first)
+            size += len(first)
+            skipping = size > LONGEST
         if skipping:
-            _, found, chunk = chunk.partition(b"\n")
-            if not found:
-                continue
-            skipping = False
-        lines: list[bytes | None] = list((pending + chunk).split(b"\n"))
-        pending = cast(bytes, lines.pop())
-        if len(pending) > LONGEST:
-            pending, skipping = b"", True
-            lines.append(None)
-        if lines and max(len(line or b"") for line in lines) > LONGEST:
-            lines = [None if line is not None and len(line) > LONGEST else line for line in lines]
+            pending.clear()
+        if not end:
+            continue
+        lines: list[bytes | None] = [None if skipping else b"".join(pending)]
+        lines += rest.split(b"\n")
+        last = cast(bytes, lines.pop())
+        pending, size, skipping = [last], len(last), len(last) > LONGEST
         yield lines
-    if pending:
-        yield [pending]
+    if size:
+        yield [None if skipping else b"".join(pending)]
 
 
 def _too_long(what: str = "line") -> Refused:
@@ -440,7 +446,7 @@ def _from_lines(
     found = (
         _json_parts(source, stream)
         if source.format == "jsonl"
-        else _grouped(source, _csv_rows(source, stream, delimiter))
+        else _grouped(source, _in_bursts(_csv_rows(source, stream, delimiter)))
     )
     for part in found:
         part.done = place()
@@ -480,10 +486,32 @@ def _json_parts(source: Source, stream: BinaryIO) -> Iterator[Part]:
             first += len(rows)
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """For a burst of new objects without cycles: looking for some takes longer than the burst."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
+
+
+def _in_bursts(rows: Iterator[Any]) -> Iterator[Any]:
+    while True:
+        with _no_collection():
+            burst = list(islice(rows, 1000))
+        if not burst:
+            return
+        yield from burst
+
+
 def _fast_json(texts: list[Any]) -> list[Any] | None:
     """The objects of lines that are all plain; None where one is anything else."""
     try:
-        found = [_scan(text, 0) for text in texts]
+        with _no_collection():
+            found = [_scan(text, 0) for text in texts]
     except (ValueError, TypeError, StopIteration, RecursionError):
         return None
     rows = [row for row, _ in found]
