@@ -31,6 +31,7 @@ BATCH_BYTES = 32 << 20
 
 
 def opened(source: Any, format: str | None, delimiter: str | None, fields: Fields) -> list[Source]:
+    """The sources, those columns checked that are known before the rows are read."""
     found = sources(source, format, delimiter=delimiter)
     for one in found:
         if one.columns is not None:
@@ -132,6 +133,7 @@ def _check_rows(source: Source, part: Part, fields: Fields) -> bool:
 
 
 def checked(batch: Batch, fields: Fields, settings: Settings, ids: ContentIds | None) -> Checked:
+    """A batch's good notes, their row numbers in it, and its rejects."""
     if batch.parts[0].table is None:
         rows: list[Any] = []
         for part in batch.parts:
@@ -143,11 +145,14 @@ def checked(batch: Batch, fields: Fields, settings: Settings, ids: ContentIds | 
 
 
 class Place(NamedTuple):
+    """Where a row of a batch came from: a part, and the row in it."""
+
     part: Part
     row: int  # in the part
 
 
 def place_of(batch: Batch, row: int) -> Place:
+    """Where this row of the batch came from."""
     for part in batch.parts:
         if row < len(part):
             return Place(part, row)

@@ -314,6 +314,7 @@ def _checked_lists(
 
 
 def pointers(lengths: Any) -> NDArray[np.int64]:
+    """Where rows of these lengths begin and end: int64 [n + 1]."""
     ptr = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ptr[1:])
     return ptr
@@ -434,6 +435,7 @@ def _list_column(field: str, array: Column, reasons: Reasons) -> Lists:
 
 
 def mask(array: Column) -> NDArray[np.bool_]:
+    """A boolean array without nulls: bool [n]."""
     return cast(NDArray[np.bool_], array.to_numpy(zero_copy_only=False))
 
 
@@ -478,6 +480,7 @@ def text_parts(array: Column) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
 
 
 def check_strings(field: str, array: Column, reasons: Reasons) -> Column:
+    """The texts, null where one is empty, blank or too long for its field."""
     offsets, data = text_parts(array)
     sizes = np.diff(offsets)
     present = ~mask(array.is_null()) if array.null_count else np.ones(len(array), np.bool_)
