@@ -94,15 +94,18 @@ class Recall(Sequence[Hit]):
     ----------
     hits : list of Hit
     query_concepts : list of str
-        Concepts that the query named, variants included.
+        Concepts that were asked: those that the query named, then their variants.
     query_terms : list of str
         These, then the query's content words.
     expanded_concepts : dict of str to float
         Concepts through which hits were reached, strongest first, with their strength.
     variants : dict of str to list of str
-        Named concepts with the variants that were asked as well.
+        What the query said, and the variants (equal stems, word by word) that were asked because
+        of it. A known concept goes by its name, a name of ``concepts=`` that is not known and
+        words of the text by how they were written. A variant stands under all that led to it,
+        and under none where the query names it itself.
     unknown : list of str
-        Names in ``concepts=`` that the store does not know.
+        Names in ``concepts=`` of which the store knows neither a concept nor a variant.
     reason : str or None
         Why the answer is empty, or what it had to leave out.
     rank : str

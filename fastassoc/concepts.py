@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final, cast
@@ -13,10 +12,12 @@ from numpy.typing import NDArray
 
 from fastassoc.errors import InvalidInput
 from fastassoc.extract import MAX_NAME_BYTES, extract
-from fastassoc.words import Stemmer, casefold, tokens
+from fastassoc.mentions import Mention, Mentions
+from fastassoc.words import casefold, tokens
 
 __all__ = [
     "VOCABULARY_SCHEMA",
+    "Mention",
     "Vocabulary",
     "extract",
     "fold_name",
@@ -24,7 +25,6 @@ __all__ = [
     "subject_keys",
 ]
 
-MAX_TOKENS: Final = 6  # the longest name, in tokens, that is found in a text
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("id", pa.uint32()),
     ("key", pa.string()),
@@ -141,8 +141,8 @@ class Vocabulary:
     array([0, 1], dtype=uint32)
     >>> vocabulary.find("TIMEOUT"), vocabulary.name(0), vocabulary.variants(0)
     (0, 'Timeout', [1])
-    >>> vocabulary.find_in("why the time-out? a timeout!", lambda concept: True)
-    [0]
+    >>> vocabulary.find_in("A timeout, or timeouting?", lambda concept: True)
+    [Mention(concepts=(0,), said=None), Mention(concepts=(0, 1), said='timeouting')]
     """
 
     def __init__(self, mode: str, language: str) -> None:
@@ -153,9 +153,7 @@ class Vocabulary:
         # Append only: a reader may hold them. `drop` puts changed copies in their place.
         self._keys: list[str | None] = []
         self._shown: list[str | None] = []
-        self._lock = threading.Lock()
-        self._mentions = _Mentions()
-        self._stems = _Stems(language)
+        self._mentions = Mentions(language)
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -253,23 +251,39 @@ class Vocabulary:
         """
         names = self._keys
         key = names[concept] if 0 <= concept < len(names) else None
-        if key is None:
-            return []
+        return [] if key is None else self._variants(key, concept)
+
+    def variants_of(self, name: str) -> list[int]:
+        """The `variants` of a name, be it known or not: ids, its own left out, ascending.
+
+        Raises
+        ------
+        InvalidInput
+            As `fold_name`.
+
+        Examples
+        --------
+        >>> vocabulary = Vocabulary("fold", "english")
+        >>> vocabulary.intern(["timeout"], ["timeout"])
+        array([0], dtype=uint32)
+        >>> vocabulary.variants_of("Timeouts"), vocabulary.variants_of("timeout")
+        ([0], [])
+        """
+        key = fold_name(name, self._mode)
+        return self._variants(key, self._ids.get(key))
+
+    def _variants(self, key: str, own: int | None) -> list[int]:
         self._catch_up()
-        loose = _loose_of_key(key)
-        if not loose:
-            return []
-        if self._stems.waits(loose):
-            with self._lock:
-                self._stems.settle(loose, self._keys)
-        return [other for other in self._stems.alike(loose) if other != concept]
+        return [other for other in self._mentions.alike(key) if other != own]
 
-    def find_in(self, text: str, eligible: Callable[[int], bool]) -> list[int]:
-        """Concepts whose names stand in a text.
+    def find_in(self, text: str, eligible: Callable[[int], bool]) -> list[Mention]:
+        """Where a text mentions concepts, by their names or by variants of them.
 
-        At each token the longest name of up to 6 tokens is taken that an eligible concept has, and
-        the search goes on behind it; names that differ only in the looser key (`loose_key`) are
-        all found. Names without any letter or digit are found as whole words between white space.
+        At each token the longest run of up to 6 tokens is taken that is the name of an eligible
+        concept (by its `loose_key`), or has the stems of one, word by word; of equally long ones
+        the name itself. The search goes on behind it. All names of one run are found. English stop
+        words have no variants here: "does" is no "doe". Names without any letter or digit are
+        found as whole words between white space.
 
         Parameters
         ----------
@@ -280,15 +294,15 @@ class Vocabulary:
 
         Returns
         -------
-        list of int
-            Distinct ids, in order of appearance; those of one place ascending.
+        list of Mention
+            In order of appearance: ids, and the words of the text where they are variants only.
         """
         self._catch_up()
         return self._mentions.find(text, eligible)
 
     def drop(self, concepts: Iterable[int]) -> None:
         """Forget names; their ids are never used again. Unknown ids are skipped."""
-        with self._lock:
+        with self._mentions.lock:
             keys, shown = list(self._keys), list(self._shown)
             for concept in concepts:
                 number = int(concept)
@@ -296,25 +310,21 @@ class Vocabulary:
                 if key is not None:
                     keys[number] = shown[number] = None
                     del self._ids[key]
-                    loose = _loose_of_key(key)
-                    self._mentions.drop(number, key, loose)
-                    if loose:
-                        self._stems.drop(number, loose)
+                    if number < self._mentions.upto:
+                        self._mentions.drop(number, key)
             self._keys, self._shown = keys, shown
 
     def _catch_up(self) -> None:
-        if self._mentions.upto < len(self._keys):
-            with self._lock:
+        mentions = self._mentions
+        if mentions.upto < len(self._keys):
+            with mentions.lock:
                 names = self._keys
-                start, stop = self._mentions.upto, len(names)
+                start, stop = mentions.upto, len(names)
                 for concept in range(start, stop):
                     key = names[concept]
                     if key is not None:
-                        loose = _loose_of_key(key)
-                        self._mentions.add(concept, key, loose)
-                        if loose:
-                            self._stems.add(concept, loose)
-                self._mentions.upto = stop
+                        mentions.add(concept, key)
+                mentions.upto = stop
 
     def to_arrow(self) -> pa.Table:
         """Live names as a table of `VOCABULARY_SCHEMA`: id uint32 ascending, key, shown."""
@@ -369,160 +379,3 @@ class Vocabulary:
             for concept, key, spelling in zip(ids, keys, shown, strict=True):
                 new._keys[concept], new._shown[concept] = key, spelling
         return new
-
-
-def _loose_of_key(key: str) -> str:
-    """`loose_key` of a stored key, quickly where the key is its own."""
-    if key.isascii():
-        low = key.lower()
-        if low.isalnum() or (low.replace(" ", "").isalnum() and " ".join(low.split()) == low):
-            return low
-    return loose_key(key)
-
-
-def _put(index: dict[str, int | tuple[int, ...]], key: str, concept: int) -> None:
-    """Add an id under a key. Values are replaced, never changed: a reader may hold them."""
-    old = index.setdefault(key, concept)
-    if old != concept:
-        index[key] = (*_all(old), concept)
-
-
-def _take(index: dict[str, int | tuple[int, ...]], key: str, concept: int) -> None:
-    left = tuple(other for other in _all(index.get(key)) if other != concept)
-    if left:
-        index[key] = left
-    else:
-        index.pop(key, None)
-
-
-def _all(value: int | tuple[int, ...] | None) -> tuple[int, ...]:
-    return () if value is None else (value,) if isinstance(value, int) else value
-
-
-class _Mentions:
-    """Finds names in texts by their looser keys. Reads need no lock."""
-
-    def __init__(self) -> None:
-        self.upto = 0
-        self._loose: dict[str, int | tuple[int, ...]] = {}
-        self._symbols: dict[str, int | tuple[int, ...]] = {}
-        self._longest: dict[str, int] = {}  # first token -> tokens of its longest name, if over 1
-
-    def add(self, concept: int, key: str, loose: str) -> None:
-        if not loose:
-            _put(self._symbols, casefold(key), concept)
-            return
-        size = loose.count(" ") + 1
-        if size > MAX_TOKENS:
-            return
-        _put(self._loose, loose, concept)
-        if size > 1:
-            first = loose.partition(" ")[0]
-            if size > self._longest.get(first, 1):
-                self._longest[first] = size
-
-    def drop(self, concept: int, key: str, loose: str) -> None:
-        if loose:
-            _take(self._loose, loose, concept)
-        else:
-            _take(self._symbols, casefold(key), concept)
-
-    def find(self, text: str, eligible: Callable[[int], bool]) -> list[int]:
-        if not self._symbols:
-            runs = _longest_first(tokens(text), self._loose, self._longest.get, eligible)
-            return list(dict.fromkeys(concept for _, _, ids in runs for concept in ids))
-        words: list[str] = []
-        places: list[int] = []  # of each token: the number of its word between white space
-        signs: list[str] = []
-        sign_places: list[int] = []
-        for place, chunk in enumerate(text.split()):
-            inside = tokens(chunk)
-            words += inside
-            places += [place] * len(inside)
-            if not inside:
-                signs.append(casefold(chunk))
-                sign_places.append(place)
-        spans = [
-            (places[start], places[stop - 1], ids)
-            for start, stop, ids in _longest_first(words, self._loose, self._longest.get, eligible)
-        ]
-        covered = {place for first, last, _ in spans for place in range(first, last + 1)}
-        for place, sign in zip(sign_places, signs, strict=True):
-            ids = [c for c in _all(self._symbols.get(sign)) if eligible(c)]
-            if ids and place not in covered:
-                spans.append((place, place, ids))
-        spans.sort(key=lambda span: span[0])
-        return list(dict.fromkeys(concept for _, _, ids in spans for concept in ids))
-
-
-def _longest_first(
-    words: list[str],
-    index: dict[str, int | tuple[int, ...]],
-    longest: Callable[[str, int], int],
-    eligible: Callable[[int], bool],
-) -> list[tuple[int, int, list[int]]]:
-    """Start, stop and ids of the longest known runs of words, from the left, no overlap."""
-    spans = []
-    at, n = 0, len(words)
-    while at < n:
-        size = min(longest(words[at], 1), n - at)
-        while size:
-            known = index.get(words[at] if size == 1 else " ".join(words[at : at + size]))
-            ids = [concept for concept in _all(known) if eligible(concept)]
-            if ids:
-                spans.append((at, at + size, ids))
-                break
-            size -= 1
-        at += size or 1
-    return spans
-
-
-class _Stems:
-    """Names with equal stems, word by word.
-
-    A Snowball stem costs 10 to 40 us in Python, so names wait in buckets, by what a stem keeps of
-    its words, until one of their bucket is asked for.
-    """
-
-    def __init__(self, language: str) -> None:
-        self._stemmer = Stemmer(language)
-        self._prefix = language in ("english", "porter")  # a stem keeps the first letters
-        self._waiting: dict[str, list[int]] = {}
-        self._alike: dict[str, int | tuple[int, ...]] = {}
-
-    def _bucket(self, loose: str) -> str:
-        spaces = loose.count(" ")
-        if not self._prefix:
-            return str(spaces)
-        first = loose.partition(" ")[0] if spaces else loose
-        # of a first vowel only itself is sure (aed: a); dying, lying, tying become die, lie, tie
-        if first[0] in "aeiouy":
-            start = first[0]
-        else:
-            start = first[0] + "i" if first[1:] == "ying" else first[:2]
-        return f"{start}{spaces}{loose[loose.rfind(' ') + 1]}"
-
-    def _stems(self, loose: str) -> str:
-        return " ".join(map(self._stemmer.stem, loose.split(" ")))
-
-    def add(self, concept: int, loose: str) -> None:
-        self._waiting.setdefault(self._bucket(loose), []).append(concept)
-
-    def waits(self, loose: str) -> bool:
-        return self._bucket(loose) in self._waiting
-
-    def settle(self, loose: str, keys: Sequence[str | None]) -> None:
-        bucket = self._bucket(loose)
-        for concept in self._waiting.get(bucket, ()):
-            key = keys[concept]
-            if key is not None:
-                _put(self._alike, self._stems(_loose_of_key(key)), concept)
-        self._waiting.pop(bucket, None)  # last: a reader that sees it gone needs no lock
-
-    def alike(self, loose: str) -> tuple[int, ...]:
-        return _all(self._alike.get(self._stems(loose)))
-
-    def drop(self, concept: int, loose: str) -> None:
-        # an id that waits is left out when its bucket is settled, since its name is gone then
-        if self._alike:
-            _take(self._alike, self._stems(loose), concept)

@@ -44,7 +44,8 @@ class Scan:
         Rows with the query's text or fingerprint.
     named : list of int
         Concept ids that were asked, variants included, in order of mention.
-    variants : dict of int to list of int
+    variants : dict of str to list of int
+        What the query said, and the variants asked because of it; see `Recall`.
     unknown : list of str
     words : list of str
         Content words of the text.
@@ -57,7 +58,7 @@ class Scan:
     allowed: NDArray[np.uint8]
     exact: list[int] = field(default_factory=list)
     named: list[int] = field(default_factory=list)
-    variants: dict[int, list[int]] = field(default_factory=dict)
+    variants: dict[str, list[int]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     terms: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
@@ -160,24 +161,45 @@ def scan(view: StateView, query: Query) -> Scan:
 
 
 def name_concepts(view: StateView, query: Query, found: Scan) -> None:
-    """Concepts given by name, then those found in the text, then their variants."""
-    vocabulary = view.vocabulary
+    """Concepts given by name, then those found in the text, then variants of both."""
+    vocabulary, name = view.vocabulary, view.vocabulary.name
     named = dict.fromkeys(found.named)
-    for name in query.concepts or ():
-        concept = vocabulary.find(name)
-        if concept is None:
-            found.unknown.append(name)
-        else:
+    said: dict[str, list[int]] = {}
+    live = held(view)
+    for given in query.concepts or ():
+        concept = vocabulary.find(given)
+        others = [other for other in vocabulary.variants_of(given) if live(other)]
+        if concept is not None:
             named[concept] = None
+        elif not others:
+            found.unknown.append(given)
+        said.setdefault(given if concept is None else name(concept), []).extend(others)
     if query.text:
-        named.update(dict.fromkeys(vocabulary.find_in(query.text, eligible(view))))
-    if query.like is None:
-        for concept in list(named):
-            others = [c for c in vocabulary.variants(concept) if c not in named]
-            if others:
-                found.variants[concept] = others
-                named.update(dict.fromkeys(others))
+        may_be = eligible(view)
+        for concepts, words in vocabulary.find_in(query.text, may_be):
+            if words is not None:
+                said.setdefault(words, []).extend(concepts)
+                continue
+            for concept in concepts:
+                named[concept] = None
+                others = [other for other in vocabulary.variants(concept) if may_be(other)]
+                said.setdefault(name(concept), []).extend(others)
+    for words, others in said.items():
+        asked = [other for other in dict.fromkeys(others) if other not in named]
+        if asked:
+            found.variants[words] = asked
+    named.update(dict.fromkeys(c for others in found.variants.values() for c in others))
     found.named = list(named)
+
+
+def held(view: StateView) -> Callable[[int], bool]:
+    """Whether a live note carries a concept, or a link holds it."""
+    df, links = view.notes.df, view.links
+
+    def live(concept: int) -> bool:
+        return (concept < len(df) and df[concept] > 0) or links.degree(concept) > 0
+
+    return live
 
 
 def eligible(view: StateView) -> Callable[[int], bool]:
@@ -207,6 +229,7 @@ def weigh_text(view: StateView, query: Query, text: str | None, found: Scan) -> 
         if query.text:
             found.words = [w for w in dict.fromkeys(tokens(text)) if w not in STOP_WORDS]
             parts = {word for c in found.named for word in tokens(view.vocabulary.name(c))}
+            parts.update(word for said in found.variants for word in tokens(said))
             if found.words:
                 named = sum(word in parts for word in found.words) / len(found.words)
                 covered = max(covered, named)
@@ -393,7 +416,7 @@ def explain(
         query_concepts=named,
         query_terms=list(dict.fromkeys([*named, *found.words])),
         expanded_concepts=dict(sorted(reached.items(), key=lambda item: (-item[1], item[0]))),
-        variants={name(c): [name(o) for o in others] for c, others in found.variants.items()},
+        variants={said: [name(o) for o in others] for said, others in found.variants.items()},
         unknown=found.unknown,
         reason=None if hits else why_empty(view, query, found, bool(placed)),
         rank=rank,

@@ -17,6 +17,7 @@ __all__ = [
     "Stemmer",
     "casefold",
     "fold",
+    "spans",
     "tokens",
     "word_set",
 ]
@@ -47,7 +48,8 @@ _marks = _Marks()
 _KEPT = "".join(chr(c) for r in ((0x900, 0x1D00), (0xA800, 0xAC00)) for c in range(*r)
                 if _is_kept_mark(c))  # fmt: skip
 _ascii_tokens = re.compile(r"[a-z0-9]+").findall
-_any_tokens = re.compile(rf"(?:[^\W_]|[{_KEPT}])+").findall
+_any_token = re.compile(rf"(?:[^\W_]|[{_KEPT}])+")
+_any_tokens = _any_token.findall
 
 
 def fold(text: str) -> str:
@@ -92,6 +94,28 @@ def tokens(text: str) -> list[str]:
     if text.isascii():
         return cast(list[str], _ascii_tokens(text.lower()))
     return cast(list[str], _any_tokens(fold(text)))
+
+
+def spans(text: str) -> list[tuple[int, int]]:
+    """Where the `tokens` of a text stand in it as written: first character, and the one behind.
+
+    Examples
+    --------
+    >>> text = "The Time-Outs!"
+    >>> [text[start:stop] for start, stop in spans(text)]
+    ['The', 'Time', 'Outs']
+    """
+    if text.isascii():
+        return [match.span() for match in _any_token.finditer(text.lower())]
+    pieces = [fold(char) for char in text]
+    places = [place for place, piece in enumerate(pieces) for _ in piece]
+    out = []
+    for match in _any_token.finditer("".join(pieces)):
+        stop = places[match.end() - 1] + 1
+        while stop < len(text) and not pieces[stop]:
+            stop += 1  # a mark of the last letter
+        out.append((places[match.start()], stop))
+    return out
 
 
 class _Snowball(Protocol):

@@ -59,8 +59,10 @@ def loose_key(name):
 class Vocabulary:
     """Names in a list of [key, shown] or None."""
 
-    def __init__(self, mode, language):
+    def __init__(self, mode, language, stops=()):
         self.mode, self.snowball, self.names = mode, stemmer(language), []
+        self.known = {}  # stems, only to save time
+        self.stops = stops if language == "english" else ()
 
     def intern(self, keys, shown):
         out = []
@@ -83,21 +85,33 @@ class Vocabulary:
         for i in ids:
             self.names[i] = None
 
-    def stems(self, name):
-        return [w if w[-1].isdigit() else self.snowball.stemWord(w) for w in tokens(name)]
+    def stem(self, word):
+        if word not in self.known:
+            own = word[-1].isdigit() or len(word) > 64
+            self.known[word] = word if own else self.snowball.stemWord(word)
+        return self.known[word]
 
-    def variants(self, concept):
-        own = self.names[concept]
-        stems = self.stems(own[0]) if own else []
-        if not stems:
-            return []
+    def stems(self, words):
+        return [self.stem(word) for word in words]
+
+    def variants_of(self, name):
+        key = fold_name(name, self.mode)
+        stems = self.stems(tokens(key))
         return [
             i
             for i, one in enumerate(self.names)
-            if one and i != concept and self.stems(one[0]) == stems
+            if one and stems and one[0] != key and self.stems(tokens(one[0])) == stems
         ]
 
+    def variants(self, concept):
+        own = self.names[concept]
+        return self.variants_of(own[0]) if own else []
+
+    def may_stand_for(self, said, word):
+        return said == word or (said not in self.stops and self.stem(said) == self.stem(word))
+
     def find_in(self, text, eligible):
+        """[ids, None or the tokens that they are variants of] in order."""
         live = [(i, one[0]) for i, one in enumerate(self.names) if one and eligible(i)]
         words = [(token, place) for place, chunk in enumerate(text.split())
                  for token in tokens(chunk)]  # fmt: skip
@@ -105,21 +119,27 @@ class Vocabulary:
         while at < len(words):
             for size in range(6, 0, -1):
                 run = [token for token, _ in words[at : at + size]]
+                if len(run) < size:
+                    continue
                 ids = [i for i, key in live if tokens(key) == run]
-                if len(run) == size and ids:
-                    hits.append((words[at][1], words[at + size - 1][1], ids))
+                said = None
+                if not ids:
+                    said = run
+                    for i, key in live:
+                        name = tokens(key)
+                        if len(name) == size and all(map(self.may_stand_for, run, name)):
+                            ids.append(i)
+                if ids:
+                    hits.append((words[at][1], words[at + size - 1][1], ids, said))
                     at += size - 1
                     break
             at += 1
-        taken = {place for first, last, _ in hits for place in range(first, last + 1)}
+        taken = {place for first, last, _, _ in hits for place in range(first, last + 1)}
         for place, chunk in enumerate(text.split()):
             ids = [i for i, key in live if not tokens(key) and fold_name(key) == fold_name(chunk)]
             if ids and place not in taken:
-                hits.append((place, place, ids))
-        out = []
-        for _, _, ids in sorted(hits, key=lambda hit: hit[0]):
-            out += [i for i in ids if i not in out]
-        return out
+                hits.append((place, place, ids, None))
+        return [[ids, said] for _, _, ids, said in sorted(hits, key=lambda hit: hit[0])]
 
 
 JOINERS = {"of", "the", "and", "von"}

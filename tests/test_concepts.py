@@ -6,22 +6,39 @@ import time
 import naive_concepts as naive
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastassoc.concepts import Vocabulary, extract, fold_name, loose_key, subject_keys
 from fastassoc.errors import InvalidInput
+from fastassoc.words import STOP_WORDS, Stemmer, tokens
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=12)
 WORD = st.sampled_from([
     "timeout", "Timeouts", "retry", "retries", "dying", "die", "a", "aed", "x1", "ca\u0301fe",
-    "Cafe", "C++", "c", "🙂", "->", "…", "...", "北京", "|", "日本",
+    "Cafe", "C++", "c", "🙂", "->", "…", "...", "北京", "|", "日本", "does", "doe", "do", "doing",
+    "sensible", "sensibility", "sensibly", "using", "use",
 ])  # fmt: skip
 NAME = st.lists(WORD, min_size=1, max_size=8).map(" ".join)
 
 
+# few stems, so that texts and names meet often
+STEMMY = st.lists(
+    st.sampled_from(["Retry", "retries", "retried", "time-out", "time", "outs", "timing", "is"]),
+    min_size=1, max_size=8,
+).map(" ".join)  # fmt: skip
+
+
 def everything(concept):
     return True
+
+
+def found(vocabulary, text, eligible=everything):
+    """Mentions as the twin gives them."""
+    return [
+        [list(ids), None if said is None else tokens(said)]
+        for ids, said in vocabulary.find_in(text, eligible)
+    ]
 
 
 @given(ANY, st.sampled_from(["fold", "exact"]))
@@ -178,13 +195,16 @@ def test_over_long_names_are_skipped():
     assert extract("met " + " ".join(["Ann"] * 9) + " today") == []
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.one_of(NAME.map(lambda n: ("add", n)), st.integers(0, 9).map(lambda i: ("drop", i)),
+                       STEMMY.map(lambda n: ("add", n)), STEMMY.map(lambda n: ("ask", n)),
                        NAME.map(lambda n: ("ask", n)))),
-    st.sampled_from(["fold", "exact"]), st.sampled_from(["english", "german"]), st.booleans(),
+    st.sampled_from(["fold", "exact"]), st.sampled_from(["english", "german", "french", "porter"]),
+    st.booleans(),
 )  # fmt: skip
 def test_vocabulary_equals_the_twin(steps, mode, language, odd_only):
-    fast, slow = Vocabulary(mode, language), naive.Vocabulary(mode, language)
+    fast, slow = Vocabulary(mode, language), naive.Vocabulary(mode, language, STOP_WORDS)
 
     def eligible(concept):
         return not odd_only or concept % 2 == 1
@@ -199,8 +219,9 @@ def test_vocabulary_equals_the_twin(steps, mode, language, odd_only):
             fast.drop([value])
             slow.drop([value])
         elif verb == "ask":
-            assert fast.find_in(value, eligible) == slow.find_in(value, eligible)
+            assert found(fast, value, eligible) == slow.find_in(value, eligible)
             assert fast.find(value) == slow.find(value)
+            assert fast.variants_of(value) == slow.variants_of(value)
             for concept in range(len(slow.names)):
                 assert fast.variants(concept) == slow.variants(concept)
         elif verb == "save":
@@ -211,6 +232,98 @@ def test_vocabulary_equals_the_twin(steps, mode, language, odd_only):
         assert (len(fast), fast.n_ids) == (len(live), len(slow.names))
         assert [[fast.key(i), fast.name(i)] for i in live] == [slow.names[i] for i in live]
     assert [fast.find_key(slow.names[i][0]) for i in live] == live
+
+
+ENDINGS = [
+    "", "s", "es", "ed", "ing", "ingly", "ly", "y", "ies", "al", "ance", "er", "able", "ibly",
+    "ment", "ism", "ate", "ity", "ous", "ive", "ize", "ation", "ful", "ness", "bility", "ogist",
+    "eed", "ement", "isme", "ité", "ção", "heit", "en", "isch", "ости", "ый", "ají", "asjon",
+]  # fmt: skip
+LANGUAGES = ["english", "porter", "catalan", "czech", "dutch_porter", "estonian", "french",
+             "hungarian", "italian", "romanian", "russian", "spanish", "swedish"]  # fmt: skip
+
+
+@given(
+    st.lists(st.tuples(st.text("aeiouybdtlzsgnc", max_size=4),
+                       st.lists(st.sampled_from(ENDINGS), max_size=3).map("".join)).map("".join),
+             min_size=1, max_size=6),
+    st.sampled_from(LANGUAGES), st.data(),
+)  # fmt: skip
+def test_words_wait_where_their_stems_look(words, language, data):
+    words = [word for name in words for word in tokens(name)]
+    stem = Stemmer(language).stem
+    vocabulary = Vocabulary("fold", language)
+    for n, word in enumerate(words):
+        # asked in between or not, a word is found
+        vocabulary.intern([word], [word])
+        if data.draw(st.booleans()):
+            known = sorted({vocabulary.find(w) for w in words[: n + 1] if stem(w) == stem(word)})
+            assert vocabulary.variants_of(word) == [c for c in known if c != vocabulary.find(word)]
+    if words:
+        # the stem itself is a word that no name has, more often than not
+        asked = stem(words[0])
+        known = {vocabulary.find(w) for w in words if stem(w) == stem(asked)}
+        assert set(vocabulary.variants_of(asked)) == known - {vocabulary.find(asked)}
+
+
+def test_names_that_are_not_known_have_variants():
+    vocabulary = Vocabulary("fold", "english")
+    vocabulary.intern(
+        ["timeout", "connection timeout", "->"], ["Timeout", "connection timeout", "->"]
+    )
+    assert vocabulary.variants_of("TIMEOUTS") == [0]
+    assert vocabulary.variants_of("timeout") == []
+    assert vocabulary.variants_of("Connected timeouts") == [1]
+    assert vocabulary.variants_of("=>") == []
+    with pytest.raises(InvalidInput, match="at least one character"):
+        vocabulary.variants_of(" ")
+
+
+def test_variants_in_a_text_are_told_as_written():
+    vocabulary = Vocabulary("fold", "english")
+    names = ["timeout", "connection timeout", "connections", "doe", "C"]
+    vocabulary.intern(names, names)
+    assert vocabulary.find_in("Why do the TimeOuts happen?", everything) == [((0,), "TimeOuts")]
+    assert vocabulary.find_in("Does the (Connection-timeouts)?", everything) == [
+        ((1,), "Connection-timeouts")
+    ]
+    # as long, the name itself; longer, the variant
+    assert vocabulary.find_in("connections", everything) == [((2,), None)]
+    assert vocabulary.find_in("connections timeout", everything) == [((1,), "connections timeout")]
+    assert vocabulary.find_in("connections timeout", lambda c: c != 1) == [
+        ((2,), None),
+        ((0,), None),
+    ]
+    assert vocabulary.find_in("timeouts", lambda c: c > 0) == []
+    assert vocabulary.find_in("cafe\u0301 time\u0301outs\u0301", everything) == [
+        ((0,), "time\u0301outs\u0301")
+    ]
+
+
+@pytest.mark.parametrize("language", ["english", "german"])
+def test_names_of_many_words_have_variants(language):
+    vocabulary = Vocabulary("fold", language)
+    names = ["one two three four five six seven", "one two three four five six seven eights",
+             "one two three four five six sevens", "one two three four five six"]  # fmt: skip
+    vocabulary.intern(names, names)
+    assert vocabulary.variants(0) == [2]
+    assert vocabulary.variants_of("one two three four five six seven eight") == [1]
+    assert vocabulary.variants(3) == []
+    vocabulary.drop([2])
+    assert vocabulary.variants(0) == []
+    vocabulary.intern(names[2:3], names[2:3])
+    assert vocabulary.variants(0) == [4]
+
+
+@pytest.mark.parametrize("language", ["english", "german"])
+def test_the_first_look_into_many_names_is_quick(language):
+    names = [f"{a}{b}{c}{end}" for a in "bcdfghklmnprstvw" for b in "aeiou" for c in "bcdfglmnpr"
+             for end in ("ns", "ted", "ring", " rings", " ring bells")]  # fmt: skip
+    vocabulary = Vocabulary("fold", language)
+    vocabulary.intern(names, names)
+    start = time.process_time()
+    vocabulary.find_in("why do the babs and the rings of our bells fall into the sea", everything)
+    assert time.process_time() - start < (0.2 if language == "english" else 2)
 
 
 def test_longest_match_up_to_six_tokens_without_overlap():
@@ -224,10 +337,13 @@ def test_longest_match_up_to_six_tokens_without_overlap():
         "City-Council",
     ]
     vocabulary.intern([fold_name(n) for n in names], names)
-    assert vocabulary.find_in("New York City Council, York", everything) == [2, 1]
-    assert vocabulary.find_in("new york city", everything) == [0]
-    assert vocabulary.find_in("a b c d e f g", everything) == [3]
-    assert vocabulary.find_in("New York City Council", lambda c: c != 2) == [0, 5]
+    assert found(vocabulary, "New York City Council, York") == [[[2], None], [[1], None]]
+    assert found(vocabulary, "new york city") == [[[0], None]]
+    assert found(vocabulary, "a b c d e f g") == [[[3], None]]
+    assert found(vocabulary, "New York City Council", lambda c: c != 2) == [
+        [[0], None],
+        [[5], None],
+    ]
 
 
 def test_dropped_ids_stay_gaps():
@@ -263,7 +379,7 @@ def test_readers_while_a_writer_interns():
             n = vocabulary.n_ids
             for concept in range(max(0, n - 20), n):
                 name = vocabulary.name(concept)
-                if vocabulary.find_in(f"the {name} x", everything) != [concept]:
+                if vocabulary.find_in(f"the {name} x", everything) != [((concept,), None)]:
                     wrong.append(name)
                 if not set(vocabulary.variants(concept)) <= {concept ^ 1}:
                     wrong.append(concept)

@@ -1,6 +1,7 @@
 """Folding, tokens and stems against their slow twins."""
 
 import threading
+from itertools import pairwise
 
 import naive_concepts as naive
 import pytest
@@ -8,13 +9,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastassoc.errors import InvalidInput
-from fastassoc.words import COMMON_WORDS, STARTERS, STOP_WORDS, Stemmer, casefold, fold, tokens
+from fastassoc.words import (
+    COMMON_WORDS,
+    STARTERS,
+    STOP_WORDS,
+    Stemmer,
+    casefold,
+    fold,
+    spans,
+    tokens,
+)
 
 
 @given(st.text())
 def test_fold_and_tokens_equal_the_twin(text):
     assert fold(text) == naive.fold(text)
     assert tokens(text) == naive.tokens(text)
+
+
+@given(st.text(st.one_of(st.characters(), st.sampled_from("aİΣς½\u0301 \u0903한"))))
+def test_spans_are_where_the_tokens_stand(text):
+    places, words = spans(text), tokens(text)
+    assert len(places) == len(words)
+    assert all(a[0] <= b[0] and a[1] <= b[1] for a, b in pairwise(places))
+    for (start, stop), word in zip(places, words, strict=True):
+        assert word.replace("ς", "σ") in fold(text[start:stop]).replace("ς", "σ")
+        assert stop == len(text) or fold(text[stop])  # no mark is left behind
 
 
 @given(st.text(st.characters(codec="utf-8")))

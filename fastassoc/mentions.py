@@ -1,0 +1,303 @@
+"""Names in a text: where it mentions a name of the vocabulary, or a variant of one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from fastassoc.words import STOP_WORDS, Stemmer, casefold, spans, tokens
+
+__all__ = ["MAX_TOKENS", "Mention", "Mentions"]
+
+MAX_TOKENS: Final = 6  # the longest name, in tokens, that is found in a text
+MAX_SETTLED: Final = 1 << 16
+
+# How many of its last letters a stem may not have in common with its word, at most: what the
+# suffix rules of these languages put in place of what they cut off. Other languages change the
+# beginnings of words, too.
+_CHANGED: Final = {
+    "armenian": 0, "catalan": 1, "czech": 1, "danish": 0, "dutch_porter": 2, "estonian": 2,
+    "french": 2, "hindi": 0, "hungarian": 1, "italian": 1, "lithuanian": 0, "nepali": 0,
+    "norwegian": 0, "polish": 0, "porter": 2, "portuguese": 0, "romanian": 1, "russian": 0,
+    "spanish": 1, "swedish": 0, "tamil": 2,
+}  # fmt: skip
+
+
+class Mention(NamedTuple):
+    """A place of a text where the vocabulary has names.
+
+    Attributes
+    ----------
+    concepts : tuple of int
+        Ids, ascending.
+    said : str or None
+        None where the text has their name itself; else the words of the text, as written, that
+        they are variants of.
+    """
+
+    concepts: tuple[int, ...]
+    said: str | None
+
+
+class Mentions:
+    """Finds names by their looser keys, and by the stems of their words.
+
+    Whoever calls `add` or `drop` holds `lock`; reads need none.
+    """
+
+    def __init__(self, language: str) -> None:
+        self.lock = threading.Lock()
+        self.upto = 0  # ids below it are in the index
+        self._names: dict[str, int | tuple[int, ...]] = {}
+        self._symbols: dict[str, int | tuple[int, ...]] = {}
+        # the first 1 to 6 words of names that go on: what makes a walk stop early
+        self._heads: set[str] = set()
+        self._long: dict[str, list[str]] = {}  # first 6 words -> looser keys of more than 6
+        self._words = _Words(language, self.lock)
+
+    def add(self, concept: int, key: str) -> None:
+        """Add a name by its folded key."""
+        loose = _loose_of_key(key)
+        if not loose:
+            _put(self._symbols, casefold(key), concept)
+            return
+        if self._names.setdefault(loose, concept) != concept:
+            _put(self._names, loose, concept)
+            return  # its words are known
+        words = loose.split(" ")
+        seen, heads = self._words.seen, self._heads
+        for word in words:
+            if word not in seen:
+                self._words.add(word)
+        size = len(words)
+        if size == 1:
+            return
+        head = words[0]
+        heads.add(head)
+        for word in words[1 : size - 1 if size <= MAX_TOKENS else MAX_TOKENS]:
+            head = f"{head} {word}"
+            heads.add(head)
+        if size > MAX_TOKENS:
+            self._long.setdefault(head, []).append(loose)
+
+    def drop(self, concept: int, key: str) -> None:
+        """Take a name out. Its words stay: they lead to no name."""
+        loose = _loose_of_key(key)
+        if not loose:
+            _take(self._symbols, casefold(key), concept)
+            return
+        _take(self._names, loose, concept)
+        if loose not in self._names and loose.count(" ") >= MAX_TOKENS:
+            head = " ".join(loose.split(" ")[:MAX_TOKENS])
+            self._long[head] = [other for other in self._long.get(head, ()) if other != loose]
+
+    def alike(self, key: str) -> list[int]:
+        """Ids of all names whose words have the same stems as those of a folded key, ascending.
+
+        Those with the same looser key are among them. A name without any letter or digit has none.
+        """
+        loose = _loose_of_key(key)
+        if not loose:
+            return []
+        words = loose.split(" ")
+        levels = self._walk([self._words.alike(word) for word in words[:MAX_TOKENS]])
+        if len(levels) < min(len(words), MAX_TOKENS):
+            return []
+        keys = levels[-1]
+        if len(words) > MAX_TOKENS:
+            stem = self._words.stem
+            rest = [stem(word) for word in words[MAX_TOKENS:]]
+            keys = [
+                other
+                for head in keys
+                for other in self._long.get(head, ())
+                if [stem(word) for word in other.split(" ")[MAX_TOKENS:]] == rest
+            ]
+        return sorted({concept for one in keys for concept in _all(self._names.get(one))})
+
+    def find(self, text: str, eligible: Callable[[int], bool]) -> list[Mention]:
+        """Mentions of eligible names, in order; see `Vocabulary.find_in`."""
+        words = tokens(text)
+        runs = self._runs(words, eligible)
+        places = spans(text) if any(said for _, _, _, said in runs) else []
+        if not self._symbols:
+            return [_mention(text, places, run) for run in runs]
+        # a sign stands before the token of its number, a run at its first token
+        found = [(run[0], 1, _mention(text, places, run)) for run in runs]
+        inside = {at for start, stop, _, _ in runs for at in range(start + 1, stop)}
+        before = 0
+        for chunk in text.split():
+            size = len(tokens(chunk))
+            if not size and before not in inside:
+                signs = _all(self._symbols.get(casefold(chunk)))
+                ids = tuple(concept for concept in signs if eligible(concept))
+                if ids:
+                    found.append((before, 0, Mention(ids, None)))
+            before += size
+        found.sort(key=lambda one: one[:2])
+        return [mention for _, _, mention in found]
+
+    def _runs(self, words: list[str], eligible: Callable[[int], bool]) -> list[_Run]:
+        """The longest known runs of words, from the left, no overlap."""
+        stops, names = self._words.stops, self._names
+        options = [(word,) if word in stops else self._words.alike(word) for word in words]
+        runs: list[_Run] = []
+        at = 0
+        while at < len(words):
+            levels = self._walk(options[at : at + MAX_TOKENS])
+            step = 1
+            for size in range(len(levels), 0, -1):
+                own = words[at] if size == 1 else " ".join(words[at : at + size])
+                ids = [c for c in _all(names.get(own)) if eligible(c)]
+                said = not ids
+                if said:
+                    others = {c for key in levels[size - 1] for c in _all(names.get(key))}
+                    ids = sorted(c for c in others if eligible(c))
+                if ids:
+                    runs.append((at, at + size, tuple(ids), said))
+                    step = size
+                    break
+            at += step
+        return runs
+
+    def _walk(self, options: Sequence[tuple[str, ...]]) -> list[list[str]]:
+        """Looser keys that may be names, by their number of words, from options for each word."""
+        levels = []
+        before = [""]
+        for option in options:
+            keys = [f"{head}{word}" for head in before for word in option]
+            levels.append(keys)
+            before = [f"{key} " for key in keys if key in self._heads]
+            if not before:
+                break
+        return levels
+
+
+_Run = tuple[int, int, tuple[int, ...], bool]  # first token, the one behind the last, ids, stems
+
+
+def _mention(text: str, places: list[tuple[int, int]], run: _Run) -> Mention:
+    start, stop, ids, said = run
+    return Mention(ids, text[places[start][0] : places[stop - 1][1]] if said else None)
+
+
+class _Words:
+    """Words of names, by their stem.
+
+    A Snowball stem costs 10 to 200 us in Python, so a word waits until a stem is asked for that
+    may be its own: one that begins like it.
+    """
+
+    def __init__(self, language: str, lock: threading.Lock) -> None:
+        self._stemmer = Stemmer(language)
+        self.stem = self._stemmer.stem
+        language = language.lower()
+        self._english = language == "english"
+        self._changed = _CHANGED.get(language)
+        self._whole = not self._english and self._changed is None  # words wait in one bucket
+        self.stops: frozenset[str] = STOP_WORDS if self._english else frozenset()
+        self._lock = lock
+        self.seen: set[str] = set()
+        # Each word either waits, by its first two letters, or has its place.
+        self._waiting: dict[str, list[str]] = {}
+        self._placed: dict[str, tuple[str, ...]] = {}
+        self._settled: set[str] = set()  # beginnings of which no word waits
+
+    def add(self, word: str) -> None:
+        """Add a word that was not `seen`; the lock is held."""
+        self.seen.add(word)
+        shape = self._shape(word)
+        settled = self._settled
+        if settled and any(shape[:n] in settled for n in range(len(shape) + 1)):
+            self._place(word)
+        else:
+            self._waiting.setdefault("" if self._whole else shape[:2], []).append(word)
+
+    def alike(self, word: str) -> tuple[str, ...]:
+        """Words of names with the stem of a word, and that word."""
+        stem = self.stem(word)
+        if self._english and len(stem) == 1 and stem not in "aeiou":
+            return (word,)  # endings are cut off behind a vowel only
+        start = self._start(stem)
+        if start not in self._settled:
+            with self._lock:
+                self._settle(start)
+        found = self._placed.get(stem, ())
+        return found if word in found else (word, *found)
+
+    def _shape(self, word: str) -> str:
+        """A word as its stem begins: dying, lying, tying become die, lie, tie."""
+        if self._english and word[1:] == "ying" and word[0] not in "aeiou":
+            return word[0] + "ie"
+        return word
+
+    def _start(self, stem: str) -> str:
+        """What every word with a stem begins with, see `_shape`."""
+        if self._english:
+            # y -> i, -ing -> e, -ization -> ize, skies -> sky; -bility -> ble or bl
+            if len(stem) <= 2:
+                return stem
+            if stem.endswith("ble"):
+                return stem[:-2]
+            return stem[:-1] if stem[-1] in "iey" or stem.endswith("bl") else stem
+        if self._changed is None:
+            return ""
+        return stem[: max(1, len(stem) - self._changed)]
+
+    def _settle(self, start: str) -> None:
+        """Give each waiting word with a beginning its place."""
+        if len(start) >= 2:
+            buckets = [start[:2]]
+        else:
+            buckets = [bucket for bucket in self._waiting if bucket.startswith(start)]
+        for bucket in buckets:
+            waiting = self._waiting.get(bucket, [])
+            left = []
+            for word in waiting:
+                if self._shape(word).startswith(start):
+                    self._place(word)
+                else:
+                    left.append(word)
+            if len(left) < len(waiting):
+                self._waiting[bucket] = left
+        if len(self._settled) >= MAX_SETTLED:
+            self._settled = set()  # replaced, not cleared: a reader may be looking into it
+        self._settled.add(start)  # last: a reader that sees it needs no lock
+
+    def _place(self, word: str) -> None:
+        stem = self.stem(word)
+        # always so; asked, since else an answer might depend on what was settled before
+        if self._shape(word).startswith(self._start(stem)):
+            self._placed[stem] = (*self._placed.get(stem, ()), word)
+
+
+def _loose_of_key(key: str) -> str:
+    """The looser key of a stored key, quickly where the key is its own."""
+    if key.isascii():
+        low = key.lower()
+        if low.isalnum():
+            return low
+        words = low.split(" ")
+        if "".join(words).isalnum() and "" not in words:
+            return low
+    return " ".join(tokens(key))
+
+
+def _put(index: dict[str, int | tuple[int, ...]], key: str, concept: int) -> None:
+    """Add an id under a key. Values are replaced, never changed: a reader may hold them."""
+    old = index.setdefault(key, concept)
+    if old != concept:
+        index[key] = (*_all(old), concept)
+
+
+def _take(index: dict[str, int | tuple[int, ...]], key: str, concept: int) -> None:
+    left = tuple(other for other in _all(index.get(key)) if other != concept)
+    if left:
+        index[key] = left
+    else:
+        index.pop(key, None)
+
+
+def _all(value: int | tuple[int, ...] | None) -> tuple[int, ...]:
+    return () if value is None else (value,) if isinstance(value, int) else value
