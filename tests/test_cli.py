@@ -283,12 +283,27 @@ def test_recent_goes_page_by_page(run: Run, made: Path) -> None:
 
 def test_forget_by_id_and_by_filter(run: Run, made: Path) -> None:
     run("write", "An old one.", "-c", "a", "-d", "old", "--id", "o", "--store", made)
-    run("forget", "--domain", "old", "--store", made, code=130, input="n\n")
+    assert "--yes" in run("forget", "--domain", "old", "--store", made, code=2).stderr
     assert run("forget", "--domain", "old", "--yes", "--store", made).stdout == "forgot 1 notes\n"
     result = run("forget", "n1", "ghost", "--store", made)
     assert result.stdout == "forgot 1 notes\n"
     assert "ghost" in result.stderr
     assert json.loads(run("info", made, "--json").stdout)["notes"] == 5
+
+
+def test_outcomes_and_weights_may_be_negative(run: Run, made: Path) -> None:
+    run("link", "timeout", "retry", "-0.5", "--store", made)
+    run("feedback", "--asked", "timeout", "--used-concept", "retry", "-o", "-1", "--store", made)
+    one = json.loads(run("links", "show", "timeout", "retry", "--json", "--store", made).stdout)
+    assert (one["weight"], one["taught"]) == (0.5, -1.5)
+    text = "What followed the timeout?"
+    run("feedback", *text.split(), "--used", "n2", "-o", 1, "--store", made)
+    again = json.loads(run("links", "show", "timeout", "retry", "--json", "--store", made).stdout)
+    assert again["weight"] == 1.5
+    wrong = run("feedback", "--asked", "a", "--used", "n2", "-o", 3, "--store", made, code=1)
+    assert "outcome" in wrong.stderr
+    gone = run("feedback", "--asked", "timeout", "--used", "ghost", "-o", 1, "--store", made)
+    assert "ghost" in gone.stderr
 
 
 def test_an_operation_id_works_once(run: Run, made: Path) -> None:

@@ -42,9 +42,11 @@ class Root(click.Group):
     """A group that imports a command's module when the command is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, in order of a user's day."""
         return list(PLACES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, imported now."""
         place = PLACES.get(cmd_name)
         if place is None:
             return None
@@ -59,6 +61,7 @@ class Root(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands section by section."""
         width = max(map(len, PLACES))
         for title, names in SECTIONS.items():
             rows = []
@@ -74,6 +77,7 @@ class Root(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a name that is nearly one gets a hint."""
         if args and args[0] not in PLACES and not args[0].startswith("-"):
             from difflib import get_close_matches
 
@@ -83,6 +87,7 @@ class Root(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader that closed the pipe is no failure."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # before click turns it into a failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from fastassoc.cli.common import (
     operation_option,
     parse_pairs,
     parse_where,
+    plain,
     read_stdin,
     store_options,
 )
@@ -139,10 +141,10 @@ def forget(
         wanted["domain"] = domain
     if bool(ids) == bool(wanted):
         raise click.UsageError("say which notes: by ID, or by --where or --domain (not both).")
+    if wanted and not yes and not _agreed(wanted):
+        app.say("nothing was forgotten")
+        return
     with app.open() as mem:
-        if wanted and not yes:
-            shown = ", ".join(f"{key} = {value}" for key, value in wanted.items())
-            click.confirm(f"Forget every note with {shown}?", abort=True, err=True)
         if ids:
             report = mem.forget(list(ids), operation_id=operation_id)
         else:
@@ -153,3 +155,11 @@ def forget(
     click.echo(f"forgot {report.forgotten} notes")
     if report.missing:
         app.say(f"not there: {', '.join(report.missing)}")
+
+
+def _agreed(wanted: dict[str, Any]) -> bool:
+    """Ask a person; where none sits, ``--yes`` must be said."""
+    if not sys.stdin.isatty():
+        raise click.UsageError("a filter forgets many notes at once: say --yes.")
+    shown = ", ".join(f"{key} = {value}" for key, value in wanted.items())
+    return click.confirm(f"Forget every note with {plain(shown)}?", err=True)

@@ -27,6 +27,7 @@ class Moment(click.ParamType[datetime]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> datetime:
+        """The time as an aware datetime."""
         if isinstance(value, datetime):
             return value
         try:
@@ -111,7 +112,8 @@ def read(
         return
     from fastassoc.cli.show import show_recall
 
-    show_recall(app, recall, full=full)
+    named = [part for name in concepts for part in ("--asked", name)]
+    show_recall(app, recall, full=full, asked=[*query] if query else named)
 
 
 def recall_document(recall: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
@@ -78,7 +79,7 @@ def path_text(steps: Iterable[Any], most: int | None = None) -> list[str]:
     return [f"carries {', '.join(named)}", *shown] if named else shown
 
 
-def show_recall(app: App, recall: Any, *, full: bool) -> None:
+def show_recall(app: App, recall: Any, *, full: bool, asked: Sequence[str]) -> None:
     """The hits as a table on stdout; what was asked and how, on stderr."""
     named = list(recall.query_concepts)
     if named:
@@ -96,15 +97,18 @@ def show_recall(app: App, recall: Any, *, full: bool) -> None:
     grid = table("score", "rank", "source", "note", right=("score", "rank"))
     for hit in recall:
         note = Text(plain(hit.text) if full else shorten(hit.text))
+        label = plain(hit.id) if hit.domain == "general" else plain(f"{hit.id} · {hit.domain}")
+        note.append(f"\n{label}", style="dim")
         for way in path_text(hit.path, None if full else WAYS):
             note.append(f"\n{way}", style="yellow")
-        if full:
-            note.append(f"\n{plain(hit.id)} · {plain(hit.domain)}", style="dim")
         style = SOURCE_STYLES.get(hit.source, "")
         grid.add_row(
             f"{hit.score:.2f}", number(hit.rank_score), Text(hit.source, style=style), note
         )
     app.out().print(grid)
+    if app.err().is_terminal:
+        rating = ["fastassoc", "feedback", *asked, "--used", recall[0].id, "--outcome", "1"]
+        app.say(f"did the first one help? {shlex.join(rating)}")
 
 
 def show_notes(app: App, notes: Iterable[Any]) -> None:

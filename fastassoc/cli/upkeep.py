@@ -52,7 +52,7 @@ def backup(app: App, destination: str) -> None:
     The copy is a whole store of its own. Do not copy a store in use with 'cp': the journal may be
     in the middle of a write.
     """
-    with app.open() as mem:
+    with app.open(read_only=True) as mem:
         mem.backup(destination)
         position = mem.position
     if app.json:
