@@ -865,7 +865,8 @@ class Memory(Handle):
         from fastassoc.transfer import export_lines
 
         self._view()
-        return export_lines(self._state)
+        with self._lock:
+            return export_lines(self._state)
 
     def import_lines(self, lines: Any) -> Report:
         """Restore what `export_lines` gave into an empty memory, weights and times included.
