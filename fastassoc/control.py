@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -53,8 +54,8 @@ def written_links(notes: NotesView, settings: Settings) -> LinkMatrix:
     concepts = flat[: ptr[notes.n]][np.repeat(notes.alive, np.diff(ptr[: notes.n + 1])) == 1]
     at = notes.table.written_at.array[: notes.n]
     # notes of one operation share their time and are written together
-    starts = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]])[: notes.n]).tolist()
-    for start, stop in zip(starts, [*starts[1:], notes.n], strict=True):
+    cuts = np.flatnonzero(at[1:] != at[:-1]) + 1
+    for start, stop in pairwise([0, *cuts.tolist(), notes.n] if notes.n else []):
         spans = kept[start : stop + 1]
         part = concepts[spans[0] : spans[-1]]
         links.write(pair_keys(part, spans - spans[0]), int(at[start]))

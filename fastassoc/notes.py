@@ -231,6 +231,8 @@ class NoteTable:
 
     def supersede(self, row: int, old: Sequence[str]) -> None:
         """Let the note at `row` replace older ones in default reads."""
+        if not old:
+            return
         current = self.current.array.copy()
         note = self.ids[row]
         for name in old:

@@ -47,6 +47,7 @@ class Reader(ABC):
     """What a memory and its control have in common: everything that changes nothing."""
 
     settings: Settings
+    _latest = 0
 
     @abstractmethod
     def _view(self, *, text: bool = False, at_least: int | None = None) -> StateView:
@@ -54,7 +55,12 @@ class Reader(ABC):
 
     @abstractmethod
     def _now(self) -> int:
-        """Microseconds UTC."""
+        """Microseconds UTC, as the clock tells."""
+
+    def _moment(self, view: StateView) -> int:
+        """The time of a look; never goes back, so that a clock set back raises no weight."""
+        self._latest = max(self._latest, self._now(), view.time)
+        return self._latest
 
     # -- reads ----------------------------------------------------------------------------------
 
@@ -161,7 +167,7 @@ class Reader(ABC):
             at_least=at_least,
         )
         view = self._view(text=needs_text(asked, self.settings), at_least=asked.at_least)
-        return read(view, asked, self.settings, self._now())
+        return read(view, asked, self.settings, self._moment(view))
 
     def read_batch(self, queries: Iterable[str | Mapping[str, Any]], **common: Any) -> list[Recall]:
         """Read many queries from one state of the memory.
@@ -206,7 +212,8 @@ class Reader(ABC):
                 raise InvalidInput(f"query {number}: unknown argument: {error}.") from None
         text = any(needs_text(one, self.settings) for one in asked)
         latest = max((one.at_least or 0 for one in asked), default=0)
-        view, now = self._view(text=text, at_least=latest or None), self._now()
+        view = self._view(text=text, at_least=latest or None)
+        now = self._moment(view)
         return [read(view, one, self.settings, now) for one in asked]
 
     def associate(self, concepts: Sequence[str], k: int = 10) -> list[Association]:
@@ -239,7 +246,8 @@ class Reader(ABC):
         """
         names = checks.list_of_names(concepts, "concepts")
         k = checks.whole(k, "k", 1, 1_000_000)
-        view, now = self._view(), self._now()
+        view = self._view()
+        now = self._moment(view)
         found = (view.vocabulary.find(name) for name in names)
         cues = list(dict.fromkeys(cue for cue in found if cue is not None))
         total: dict[int, float] = {}
@@ -297,7 +305,8 @@ class Reader(ABC):
         least = 0.0 if depth == 1 else DEEP_MIN_WEIGHT
         if min_weight is not None:
             least = checks.real(min_weight, "min_weight", -1e12, 1e12)
-        view, now = self._view(), self._now()
+        view = self._view()
+        now = self._moment(view)
         found = (view.vocabulary.find(one) for one in names)
         seeds = list(dict.fromkeys(c for c in found if c is not None and is_held(view, c)))
         pairs, truncated = surroundings(view, seeds, depth, least, limit, now)
@@ -413,7 +422,7 @@ class Reader(ABC):
     @property
     def links(self) -> LinksTable:
         """The concept links: ``weight(a, b)``, ``get(a, b)``, ``top()``, ``to_arrow()``..."""
-        return LinksTable(self._view, self._now, self.settings.concept_links)
+        return LinksTable(self._view, self._moment, self.settings.concept_links)
 
     @property
     def notes(self) -> NotesTable:

@@ -85,7 +85,6 @@ class State:
         self.time = 0
         self._text = TextIndex(settings.language)
         self.forgotten: list[tuple[int, int]] = []  # position and sequence of each note forgotten
-        self.known_dead: list[int] = []  # forgotten before the snapshot that this was loaded from
         self._text_removed: list[int] = []
         self._views: dict[bool, StateView] = {}
 
@@ -135,9 +134,9 @@ class State:
         rows = self.notes.append(batch, concepts, at)
         made = self.links.write(pair_keys(concepts, batch.ptr), at)
         superseding = batch.columns.get("supersedes")
-        for row, names in zip(rows, superseding.to_pylist() if superseding is not None else (), strict=False):
-            if names:
-                self.notes.supersede(int(row), names)
+        if superseding is not None:
+            for row, names in zip(rows.tolist(), superseding.to_pylist(), strict=True):
+                self.notes.supersede(row, names or [])
         return made
 
     def _mark_ingest(self, ledger: dict[str, Any] | None) -> None:
@@ -348,7 +347,6 @@ class State:
         )
         state.notes.restore(tables["notes"], tables["notestate"], summary["next_seq"])
         state.ingests = dict(summary["ingests"])
-        state.known_dead = tables["dead"].column("seq").to_pylist()
         state.position, state.time = position, summary["time"]
         return state
 

@@ -278,12 +278,13 @@ class Store:
         disk.create_folders(self.root)
         pointer = self._journal.current()
         manifest = None if pointer is None else self._manifest(pointer)
+        known = [] if manifest is None else self._dead(manifest)
         with memory._lock:
             memory._view()
             state = memory._state
             if pointer is not None and pointer.seq >= state.position and not whole:
                 return False
-            plan = Plan.of(state, manifest, pointer, whole=whole)
+            plan = Plan.of(state, manifest, known, whole=whole)
             tables = state.capture(plan.after, plan.dead)
             summary, position, counts = state.summary(), state.position, counts_of(state)
         kept = [] if manifest is None else [s for s in manifest["segments"] if s.name in plan.kept]
@@ -311,6 +312,12 @@ class Store:
         self._since = self._bytes = 0
         self._sweep(keep_previous=not whole)
         return True
+
+    def _dead(self, manifest: dict[str, Any]) -> list[int]:
+        """Sequences of the forgotten notes that lie in a snapshot's segments."""
+        held = [segment for segment in manifest["segments"] if segment.kind == "dead"]
+        found: list[int] = disk.read_segment(self.root, held[0]).column("seq").to_pylist()
+        return found
 
     def _sweep(self, *, keep_previous: bool) -> None:
         """Remove what neither the current snapshot, nor the one before, nor the journal names."""
@@ -501,7 +508,7 @@ class Plan:
         cls,
         state: State,
         manifest: dict[str, Any] | None,
-        pointer: Pointer | None,
+        dead: Sequence[int],
         *,
         whole: bool,
     ) -> Plan:
@@ -510,15 +517,15 @@ class Plan:
         So the number of segments grows with the logarithm of the notes, and the work of all
         snapshots stays linear.
         """
-        if manifest is None or pointer is None or whole:
+        if manifest is None or whole:
             return cls(-1, [], set(), [])
         spans = manifest["state"]["notes"]
         kept = list(spans)
         after = manifest["state"]["next_seq"] - 1
         while kept and kept[-1]["through"] - kept[-1]["after"] <= state.notes.next_seq - 1 - after:
             after = kept.pop()["after"]
-        gone = {seq for position, seq in state.forgotten if position > pointer.seq}
-        gone.update(state.known_dead)
+        gone = {seq for position, seq in state.forgotten if position > manifest["seq"]}
+        gone.update(dead)
         return cls(
             after, sorted(seq for seq in gone if seq <= after), {s["name"] for s in kept}, spans
         )

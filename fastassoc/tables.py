@@ -42,7 +42,7 @@ class LinksTable:
     """
 
     def __init__(
-        self, view: Callable[[], StateView], now: Callable[[], int], rule: LinkRule
+        self, view: Callable[[], StateView], now: Callable[[StateView], int], rule: LinkRule
     ) -> None:
         self._view = view
         self._now = now
@@ -71,7 +71,7 @@ class LinksTable:
         x, y = view.vocabulary.find(a), view.vocabulary.find(b)
         if x is None or y is None or x == y:
             return None
-        rows = edge_rows(view, [(min(x, y), max(x, y))], self._now(), self._rule.decay_us)
+        rows = edge_rows(view, [(min(x, y), max(x, y))], self._now(view), self._rule.decay_us)
         return rows[0] if rows else None
 
     def top(self, limit: int = 20) -> list[dict[str, Any]]:
@@ -85,7 +85,7 @@ class LinksTable:
         """Return the links by concept id: ``a, b`` uint32 [m], ``weight`` float64 [m], ..."""
         view = self._view()
         columns = dict(view.links.columns()._asdict())
-        factors = decay_factors(columns["updated_at"], self._now(), self._rule.decay_us)
+        factors = decay_factors(columns["updated_at"], self._now(view), self._rule.decay_us)
         columns["weight"] = columns["weight"] * factors
         columns["written"] = columns["written"] * factors
         return columns
