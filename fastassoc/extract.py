@@ -66,9 +66,9 @@ def extract(text: str) -> list[str]:
     A name is a run of capitalised words, initials and numbers of 3 or 4 digits on one line, with
     up to two small joining words (of, the, and, de, von ...) between two of them. Stop words and
     articles at its ends are dropped, and so is a possessive ending. A common word that opens a
-    sentence alone is no name, nor is one that the text also writes in lower case. A name joined
-    by "and" gives its parts, too, since it may be two names. Names under 3 characters, over 8
-    words or over 256 bytes are skipped, and so are web and mail addresses.
+    sentence alone is no name, nor is one that the text also writes in lower case. What "and"
+    joins is taken apart, since it may be two names. Names under 3 characters, over 8 words or
+    over 256 bytes are skipped, and so are web and mail addresses.
 
     Returns
     -------
@@ -128,11 +128,7 @@ def _names(text: str, start: int, words: list[str]) -> list[str]:
         return []
     if len(words) >= 4 and " ".join(words).isupper():
         return []  # shouting
-    whole = [_spelling(words)]
-    if "and" not in words:
-        return whole
-    parts = [_spelling(part) for part in _parts(words)]
-    return parts if all(part[0].isdigit() for part in parts) else whole + parts
+    return [_spelling(part) for part in (_parts(words) if "and" in words else [words])]
 
 
 def _parts(words: list[str]) -> list[list[str]]:

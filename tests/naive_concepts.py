@@ -162,7 +162,6 @@ def simple_names(text):
             name = words[run[0] : run[-1] + 1]
             if len(name) > 8:
                 continue
-            whole = " ".join(name)
             ands = [-1, *(i for i, word in enumerate(name) if word == "and"), len(name)]
             parts = [name[a + 1 : b] for a, b in pairwise(ands)]
             for part in parts:
@@ -171,7 +170,7 @@ def simple_names(text):
                         part.pop(0)
                     while part and part[-1] in JOINERS:
                         part.pop()
-            out += [whole] + [" ".join(part) for part in parts if len(parts) > 1]
+            out += [" ".join(part) for part in parts]
     seen, names = set(), []
     for name in out:
         if len(name) >= 3 and name.lower() not in seen:

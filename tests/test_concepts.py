@@ -130,19 +130,19 @@ TEXTS = {
     "J. R. R. Tolkien wrote The Lord of the Rings at the U.S. Embassy.": [
         "J. R. R. Tolkien", "Lord of the Rings", "U.S. Embassy"],
     "Hey Mel! Thanks. Great to see you. I'm with Caroline and Jon": [
-        "Mel", "Caroline and Jon", "Caroline", "Jon"],
+        "Mel", "Caroline", "Jon"],
     "Caroline and I went. It's Caroline's. Don't! Will Ann come? May I?": ["Caroline", "Ann"],
     "She met Will Smith in May 2023. World War I ended; the US Navy won.": [
         "Will Smith", "May 2023", "World War I", "US Navy"],
     "Returns\n-------\nout : ndarray\n\nSee Also\n--------\nnumpy.linalg": [],
     "Jitter helps. More jitter, and NumPy's: LinAlgError; an iPhone, C++ and Node.js.": [
-        "NumPy", "LinAlgError", "iPhone", "C++ and Node.js", "C++", "Node.js"],
+        "NumPy", "LinAlgError", "iPhone", "C++", "Node.js"],
     "Vincent van Gogh, Charles de Gaulle; École Normale, E\u0301cole. Москва 北京": [
         "Vincent van Gogh", "Charles de Gaulle", "École Normale", "École", "Москва"],
     "https://Example.com/Foo Bob@Example.org 3.1415 1,200 v1.234 12345 99% 1990s": ["1990s"],
     "1990 and 1991; 5,000": ["1990", "1991"],
     "NEVER USE THIS AT HOME. THE END": ["END"],
-    "Trinidad and Tobago (PARIS). Paris": ["Trinidad and Tobago", "Trinidad", "Tobago", "PARIS"],
+    "Trinidad and Tobago (PARIS). Paris": ["Trinidad", "Tobago", "PARIS"],
     "": [],
     "backoff of two seconds fixed the flaky call": [],
 }  # fmt: skip
