@@ -395,6 +395,15 @@ def test_l65_a_dry_run_changes_nothing(run: Run, path: Path, tmp_path: Path) -> 
     assert "body" in run("ingest", file, "--store", path, code=1).stderr
 
 
+def test_a_missing_file_makes_no_store(run: Run, path: Path, tmp_path: Path) -> None:
+    said = run("ingest", tmp_path / "none.jsonl", "--store", path, code=1).stderr
+    assert "none.jsonl" in said
+    assert not path.exists()
+    run("write", "x", "--store", path)
+    said = run("export", tmp_path / "no" / "x.jsonl", "--store", path, code=1).stderr
+    assert said == f"fastassoc: {tmp_path}/no/x.jsonl: No such file or directory\n"
+
+
 def test_too_many_rejects_are_code_5(run: Run, path: Path, tmp_path: Path) -> None:
     file = corpus(tmp_path, rows=40, bad=10)
     result = run("ingest", file, "--store", path, code=5)

@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from glob import glob
+from os.path import exists
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fastassoc.cli.common import App, Interrupted, example, plain, store_options
-from fastassoc.errors import TooManyRejects
+from fastassoc.errors import InvalidInput, TooManyRejects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,6 +92,9 @@ def ingest(
     if dry_run:
         _dry_run(app, source, given)
         return
+    missing = [name for name in sources if name != "-" and not glob(name) and not exists(name)]
+    if missing:  # before a store is made for nothing
+        raise InvalidInput(f"there is no file {', '.join(missing)}.")
     with app.open(create=True) as mem:
         try:
             with _progress(app) as progress:
@@ -157,7 +162,7 @@ def _dry_run(app: App, source: Any, given: dict[str, Any]) -> None:
     for name in ("on_duplicate", "max_rejects", "rejects_file", "batch_rows"):
         given.pop(name, None)
     path = app.store or os.environ.get("FASTASSOC_STORE")
-    if path and os.path.exists(path):  # a dry run makes no store, and needs none
+    if path and exists(path):  # a dry run makes no store, and needs none
         with app.open(read_only=True) as mem:
             given["settings"] = mem.settings
     plan = fa.plan(source, **given)

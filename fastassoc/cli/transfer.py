@@ -63,6 +63,9 @@ def _whole_file(file: str) -> Iterator[IO[str]]:
         with beside.open("w", encoding="utf-8") as out:
             yield out
         os.replace(beside, target)
+    except OSError as error:
+        error.filename = str(target)
+        raise
     finally:
         beside.unlink(missing_ok=True)
 
