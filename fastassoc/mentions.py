@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -11,17 +12,18 @@ from fastassoc.words import STOP_WORDS, Stemmer, casefold, spans, tokens
 __all__ = ["MAX_TOKENS", "Mention", "Mentions"]
 
 MAX_TOKENS: Final = 6  # the longest name, in tokens, that is found in a text
-MAX_SETTLED: Final = 1 << 16
+MAX_ASKED: Final = 1 << 16  # words of texts remembered with their answers
 
 # How many of its last letters a stem may not have in common with its word, at most: what the
 # suffix rules of these languages put in place of what they cut off. Other languages change the
 # beginnings of words, too.
 _CHANGED: Final = {
     "armenian": 0, "catalan": 1, "czech": 1, "danish": 0, "dutch_porter": 2, "estonian": 2,
-    "french": 2, "hindi": 0, "hungarian": 1, "italian": 1, "lithuanian": 0, "nepali": 0,
-    "norwegian": 0, "polish": 0, "porter": 2, "portuguese": 0, "romanian": 1, "russian": 0,
-    "spanish": 1, "swedish": 0, "tamil": 2,
+    "french": 2, "german": 0, "hindi": 0, "hungarian": 1, "italian": 1, "lithuanian": 0,
+    "nepali": 0, "norwegian": 0, "polish": 0, "porter": 2, "portuguese": 0, "romanian": 1,
+    "russian": 0, "spanish": 1, "swedish": 0, "tamil": 2,
 }  # fmt: skip
+_umlauts = re.compile("([aou])e+").sub
 
 
 class Mention(NamedTuple):
@@ -148,11 +150,14 @@ class Mentions:
             levels = self._walk(options[at : at + MAX_TOKENS])
             step = 1
             for size in range(len(levels), 0, -1):
+                keys = [key for key in levels[size - 1] if key in names]
+                if not keys:
+                    continue
                 own = words[at] if size == 1 else " ".join(words[at : at + size])
                 ids = [c for c in _all(names.get(own)) if eligible(c)]
                 said = not ids
                 if said:
-                    others = {c for key in levels[size - 1] for c in _all(names.get(key))}
+                    others = {c for key in keys for c in _all(names.get(key))}
                     ids = sorted(c for c in others if eligible(c))
                 if ids:
                     runs.append((at, at + size, tuple(ids), said))
@@ -161,16 +166,20 @@ class Mentions:
             at += step
         return runs
 
-    def _walk(self, options: Sequence[tuple[str, ...]]) -> list[list[str]]:
+    def _walk(self, options: Sequence[tuple[str, ...]]) -> list[Sequence[str]]:
         """Looser keys that may be names, by their number of words, from options for each word."""
-        levels = []
-        before = [""]
-        for option in options:
-            keys = [f"{head}{word}" for head in before for word in option]
+        levels: list[Sequence[str]] = []
+        keys: Sequence[str] = options[0]
+        heads = self._heads
+        while True:
             levels.append(keys)
-            before = [f"{key} " for key in keys if key in self._heads]
+            if len(levels) == len(options):
+                break
+            before = [key for key in keys if key in heads]
             if not before:
                 break
+            option = options[len(levels)]
+            keys = [f"{head} {word}" for head in before for word in option]
         return levels
 
 
@@ -193,7 +202,7 @@ class _Words:
         self._stemmer = Stemmer(language)
         self.stem = self._stemmer.stem
         language = language.lower()
-        self._english = language == "english"
+        self._english, self._german = language == "english", language == "german"
         self._changed = _CHANGED.get(language)
         self._whole = not self._english and self._changed is None  # words wait in one bucket
         self.stops: frozenset[str] = STOP_WORDS if self._english else frozenset()
@@ -203,6 +212,7 @@ class _Words:
         self._waiting: dict[str, list[str]] = {}
         self._placed: dict[str, tuple[str, ...]] = {}
         self._settled: set[str] = set()  # beginnings of which no word waits
+        self._asked: dict[str, tuple[str, ...]] = {}  # answers, until a word gets its place
 
     def add(self, word: str) -> None:
         """Add a word that was not `seen`; the lock is held."""
@@ -216,6 +226,10 @@ class _Words:
 
     def alike(self, word: str) -> tuple[str, ...]:
         """Words of names with the stem of a word, and that word."""
+        asked = self._asked  # taken first: an answer that is late goes where nobody looks
+        found = asked.get(word)
+        if found is not None:
+            return found
         stem = self.stem(word)
         if self._english and len(stem) == 1 and stem not in "aeiou":
             return (word,)  # endings are cut off behind a vowel only
@@ -223,14 +237,21 @@ class _Words:
         if start not in self._settled:
             with self._lock:
                 self._settle(start)
+                asked = self._asked
+        elif len(asked) >= MAX_ASKED:
+            asked = self._asked = {}  # replaced, not cleared: a reader may be looking into it
         found = self._placed.get(stem, ())
-        return found if word in found else (word, *found)
+        found = asked[word] = found if word in found else (word, *found)
+        return found
 
     def _shape(self, word: str) -> str:
-        """A word as its stem begins: dying, lying, tying become die, lie, tie."""
+        """A word as its stem begins: dying, lying, tying become die, lie, tie.
+
+        In German ß becomes ss, and ae, oe, ue (written for umlauts) become a, o, u.
+        """
         if self._english and word[1:] == "ying" and word[0] not in "aeiou":
             return word[0] + "ie"
-        return word
+        return _umlauts(r"\1", word.replace("ß", "ss")) if self._german else word
 
     def _start(self, stem: str) -> str:
         """What every word with a stem begins with, see `_shape`."""
@@ -243,6 +264,7 @@ class _Words:
             return stem[:-1] if stem[-1] in "iey" or stem.endswith("bl") else stem
         if self._changed is None:
             return ""
+        stem = self._shape(stem)
         return stem[: max(1, len(stem) - self._changed)]
 
     def _settle(self, start: str) -> None:
@@ -261,8 +283,8 @@ class _Words:
                     left.append(word)
             if len(left) < len(waiting):
                 self._waiting[bucket] = left
-        if len(self._settled) >= MAX_SETTLED:
-            self._settled = set()  # replaced, not cleared: a reader may be looking into it
+        if len(self._settled) >= MAX_ASKED:
+            self._settled, self._asked = set(), {}  # in this order
         self._settled.add(start)  # last: a reader that sees it needs no lock
 
     def _place(self, word: str) -> None:
@@ -270,6 +292,7 @@ class _Words:
         # always so; asked, since else an answer might depend on what was settled before
         if self._shape(word).startswith(self._start(stem)):
             self._placed[stem] = (*self._placed.get(stem, ()), word)
+            self._asked = {}
 
 
 def _loose_of_key(key: str) -> str:
