@@ -1,0 +1,250 @@
+"""The command ``demo``: the whole memory at work on the documentation that is on this machine."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fastassoc.cli.common import App, example, store_options
+from fastassoc.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import fastassoc as fa
+    from fastassoc.cli.corpus import Corpus
+    from fastassoc.cli.demoshow import Page
+
+__all__ = ["demo", "run"]
+
+BATCH_ROWS = 1_000
+Advance = Callable[[int], None]
+
+
+@click.command(epilog=example("fastassoc demo", "fastassoc demo --keep docs.fa"))
+@click.option("--keep", type=click.Path(), metavar="PATH", help="Put the store there.")
+@store_options
+@click.pass_obj
+def demo(app: App, keep: str | None) -> None:
+    """Watch it work on real text, in under a minute and offline.
+
+    Reads the documentation of Python and of the libraries installed here, remembers it, answers
+    questions, learns from feedback, opens the store in a new process, and measures itself. The
+    store stays, so that you can go on with it; without --keep it lies in the temporary folder.
+    """
+    document = run(app, keep or app.store)
+    if app.json:
+        app.emit(document)
+    if not all(document["passed"].values()):
+        click.get_current_context().exit(1)
+
+
+def run(app: App, keep: str | None, packages: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """Run the demonstration.
+
+    Parameters
+    ----------
+    app : App
+        Where output goes; with `json` nothing but the result goes to stdout.
+    keep : str or None
+        The store's folder; a new temporary one if None.
+    packages : tuple of str, optional
+        What to read; `PACKAGES` by default.
+
+    Returns
+    -------
+    dict
+        Every figure, in JSON values.
+
+    Raises
+    ------
+    InvalidInput
+        `keep` exists, or there is no documentation.
+    """
+    from fastassoc.cli.demoshow import Page
+
+    begun = time.perf_counter()
+    path, folder = _place(keep)
+    page = Page(app)
+    try:
+        document = _steps(app, page, path, packages)
+    except BaseException:
+        if folder is not None:  # a half-made store is of no use to anyone
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    document["seconds"] = round(time.perf_counter() - begun, 2)
+    page.end(document)
+    return document
+
+
+def _place(keep: str | None) -> tuple[Path, Path | None]:
+    """The store's folder, and the temporary one around it."""
+    if keep is None:
+        folder = Path(tempfile.mkdtemp(prefix="fastassoc-demo-"))
+        return folder / "docs.fa", folder
+    path = Path(keep)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise InvalidInput(
+            f"{path} exists, and the demonstration begins with a new store: name another folder "
+            "with --keep, or remove it."
+        )
+    return path, None
+
+
+def _steps(app: App, page: Page, path: Path, packages: tuple[str, ...] | None) -> dict[str, Any]:
+    import fastassoc as fa
+    from fastassoc.cli.docnotes import Names, notes, relations
+
+    corpus, seconds = _collect(app, packages)
+    names = Names(corpus.symbols)
+    truth = relations(corpus, names)
+    rows = notes(corpus, names)
+    if not rows:
+        raise InvalidInput("no documentation was found on this machine.")
+    document: dict[str, Any] = {"store": str(path), "corpus": _about(corpus, truth, seconds)}
+    page.collected(document["corpus"])
+    with fa.open(path, sync="full") as mem:
+        document["ingest"] = _ingest(app, mem, rows)
+        page.ingested(document["ingest"])
+        document["questions"] = _ask(page, mem)
+        document |= _teach(page, mem, path)
+        document["checks"] = _check(page, path)
+        document["measure"] = _measure(app, page, mem, truth)
+        document["position"] = mem.position
+    document["bytes"] = sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
+    document["passed"] = {
+        "new process": document["new_process"].get("same", True),
+        "control": document["control"].get("forgot", True),
+        "checks": document["checks"]["passed"],
+    }
+    return document
+
+
+def _collect(app: App, packages: tuple[str, ...] | None) -> tuple[Corpus, float]:
+    from fastassoc.cli.corpus import PACKAGES, collect
+
+    begun = time.perf_counter()
+    with _bar(app, "reading documentation", None) as advance:
+        corpus = collect(packages or PACKAGES, progress=lambda _, files: advance(files))
+    return corpus, time.perf_counter() - begun
+
+
+def _about(corpus: Corpus, truth: dict[str, list[str]], seconds: float) -> dict[str, Any]:
+    return {
+        "symbols": len(corpus.symbols),
+        "packages": corpus.packages,
+        "files": corpus.files,
+        "skipped": corpus.skipped,
+        "left_out": corpus.left_out,
+        "withheld_symbols": len(truth),
+        "withheld_relations": sum(map(len, truth.values())),
+        "seconds": round(seconds, 2),
+    }
+
+
+def _ingest(app: App, mem: fa.Memory, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    from fastassoc.cli.demoscript import QUESTIONS
+
+    with _bar(app, "remembering", len(rows)) as advance:
+        report = mem.ingest(
+            rows, batch_rows=BATCH_ROWS, progress=lambda state: advance(int(state.rows))
+        )
+        begun = time.perf_counter()
+        mem.read(QUESTIONS[0])
+    stats = mem.stats()
+    return {
+        "notes": len(mem),
+        "rejected": report.rejected,
+        "concepts": stats["concepts"],
+        "links": stats["links"],
+        "links_followed": stats["links_followed"],
+        "seconds": round(report.seconds, 3),
+        "first_read_seconds": round(time.perf_counter() - begun, 3),
+    }
+
+
+def _ask(page: Page, mem: fa.Memory) -> list[dict[str, Any]]:
+    from fastassoc.cli.demoscript import QUESTIONS, SHOWN
+
+    page.asking()
+    answers = []
+    for question in QUESTIONS[:3]:
+        begun = time.perf_counter()
+        recall = mem.read(question, k=SHOWN)
+        seconds = time.perf_counter() - begun
+        page.answer(question, recall, seconds)
+        answers.append({"question": question, "milliseconds": round(seconds * 1e3, 2),
+                        "rank": recall.rank, "hits": recall.to_dicts()})  # fmt: skip
+    return answers
+
+
+def _teach(page: Page, mem: fa.Memory, path: Path) -> dict[str, Any]:
+    """Feedback, a new process, the control."""
+    from fastassoc.cli.demoscript import PAGE, ask_elsewhere, choose_lesson, taught
+
+    lesson = choose_lesson(mem)
+    if lesson is None:
+        page.nothing_to_teach()
+        return {"feedback": {}, "new_process": {}, "control": {}}
+    held = taught(mem, lesson)
+    page.taught(held)
+    before, after = ([hit.id for hit in one] for one in (held.before, held.after))
+    answer, process, seconds = ask_elsewhere(path, lesson.question)
+    elsewhere = [(hit["id"], hit["rank_score"], hit["source"]) for hit in answer["hits"]]
+    same = elsewhere == [(hit.id, hit.rank_score, hit.source) for hit in held.after]
+    page.new_process(held, answer, process, seconds, same)
+    control = mem.rebuild_links().read(lesson.question, k=PAGE)
+    forgot = [(h.id, h.rank_score) for h in control] == [(h.id, h.rank_score) for h in held.before]
+    page.control(control, forgot)
+    return {
+        "feedback": {**asdict(lesson), "asked": held.asked, "before": before, "after": after,
+                     "links": [list(one) for one in held.links]},
+        "new_process": {"process": process, "seconds": round(seconds, 2), "same": same,
+                        "hits": [one[0] for one in elsewhere]},
+        "control": {"hits": [hit.id for hit in control], "forgot": forgot},
+    }  # fmt: skip
+
+
+def _measure(
+    app: App, page: Page, mem: fa.Memory, truth: dict[str, list[str]]
+) -> dict[str, Any] | None:
+    from fastassoc.cli.demomeasure import measure
+
+    if not truth:
+        page.nothing_to_measure()
+        return None
+    begun = time.perf_counter()  # on the links as the notes wrote them, without the lesson
+    with _bar(app, "measuring", len(truth)) as advance:
+        found = measure(mem.rebuild_links(), truth, progress=lambda done, _: advance(done))
+    page.measured(found)
+    return {**found.to_dict(), "seconds": round(time.perf_counter() - begun, 2)}
+
+
+def _check(page: Page, path: Path) -> dict[str, Any]:
+    from fastassoc.check import check_store
+
+    report = check_store(path)
+    page.checked(report)
+    return report.to_dict()
+
+
+@contextmanager
+def _bar(app: App, what: str, total: int | None) -> Iterator[Advance]:
+    """A progress bar on stderr where that is a terminal; it goes when its work is done."""
+    console = app.err()
+    if not console.is_terminal:
+        app.say(f"{what} ...")
+        yield lambda done: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<22}"), BarColumn(24), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)

@@ -1,0 +1,134 @@
+"""The steps of the demonstration: each does one thing to the store and returns what it saw."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fastassoc as fa
+
+__all__ = ["QUESTIONS", "Lesson", "Taught", "ask_elsewhere", "choose_lesson", "command", "taught"]
+
+QUESTIONS = (
+    "fit a smoothing spline to noisy data",
+    "find the eigenvalues of a symmetric matrix",
+    "test whether two samples have the same mean",
+    "parse command line options",
+    "draw a progress bar in the terminal",
+)
+SHOWN = 4  # hits of an answer
+PAGE = 5  # hits of an answer that is taught
+ROUNDS = 2  # outcomes: a taught link is followed from a weight of 2 on
+
+# a question, and the note that turned out to help
+LESSONS = (
+    ("draw a progress bar in the terminal", "rich.progress.track"),
+    ("find the eigenvalues of a symmetric matrix", "scipy.sparse.linalg.eigsh"),
+    ("temporary directory that cleans up after itself", "contextlib.ExitStack"),
+    ("parse command line options", "argparse.ArgumentParser"),
+)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A question and the note that helped, which the answer did not put first."""
+
+    question: str
+    helped: str
+
+
+@dataclass(frozen=True)
+class Taught:
+    """The same read before and after feedback.
+
+    Attributes
+    ----------
+    lesson : Lesson
+    asked : list of str
+        Concepts that the question names.
+    before, after : Recall
+    links : list of (str, str, float, float)
+        Links that changed: the ends, the weight before and after.
+    """
+
+    lesson: Lesson
+    asked: list[str]
+    before: fa.Recall
+    after: fa.Recall
+    links: list[tuple[str, str, float, float]]
+
+
+def choose_lesson(mem: fa.Memory) -> Lesson | None:
+    """The first lesson that this machine's documentation allows, None where there is none."""
+    for question, helped in LESSONS:
+        recall = mem.read(question, k=PAGE)
+        if recall.query_concepts and helped in mem and helped not in _ids(recall)[:2]:
+            return Lesson(question, helped)
+    for question in [*QUESTIONS, *(one[0] for one in LESSONS)]:
+        recall = mem.read(question, k=PAGE)
+        if recall.query_concepts and len(recall) > 2:
+            return Lesson(question, recall[-1].id)
+    return None
+
+
+def _ids(recall: fa.Recall) -> list[str]:
+    return [hit.id for hit in recall]
+
+
+def taught(mem: fa.Memory, lesson: Lesson) -> Taught:
+    """Read, say twice which note helped, read again."""
+    before = mem.read(lesson.question, k=PAGE)
+    asked = list(before.query_concepts)
+    carried = mem.get(lesson.helped).concepts
+    pairs = [(a, b) for a in asked for b in carried if a != b]
+    weights = {pair: mem.links.weight(*pair) for pair in pairs}
+    for _ in range(ROUNDS):
+        mem.feedback(before, used=[lesson.helped], outcome=1.0)
+    after = mem.read(lesson.question, k=PAGE)
+    links = [(a, b, weights[a, b], mem.links.weight(a, b)) for a, b in pairs]
+    return Taught(lesson, asked, before, after, [one for one in links if one[2] != one[3]])
+
+
+def command(*words: str) -> str:
+    """A command line to copy; the store is named by FASTASSOC_STORE."""
+    return " ".join(["fastassoc", *map(shlex.quote, words)])
+
+
+def ask_elsewhere(store: Path, question: str) -> tuple[dict[str, Any], int, float]:
+    """Ask in a new process through the command line.
+
+    Returns
+    -------
+    (dict, int, float)
+        The answer as ``fastassoc read --json`` prints it, the process's id, seconds.
+
+    Raises
+    ------
+    OSError
+        The process failed; the message is its last line.
+    """
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "FASTASSOC_STORE": str(store)}
+    root = str(Path(fa.__file__).parents[1])
+    path = [root, environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(part for part in path if part)
+    start = time.perf_counter()
+    words = ["read", "-k", str(PAGE), "--json", question]
+    with subprocess.Popen(
+        [sys.executable, "-m", "fastassoc", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
+        env=environment,
+    ) as process:  # fmt: skip
+        out, err = process.communicate()
+    if process.returncode:
+        last = (err.strip().splitlines() or ["no message"])[-1]
+        raise OSError(f"the new process failed: {last}")
+    answer = json.loads(out)
+    assert isinstance(answer, dict)
+    return answer, process.pid, time.perf_counter() - start
