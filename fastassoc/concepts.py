@@ -274,7 +274,11 @@ class Vocabulary:
 
     def _variants(self, key: str, own: int | None) -> list[int]:
         self._catch_up()
-        return [other for other in self._mentions.alike(key) if other != own]
+        stems = self._mentions.stems
+        # what is alike in a text, such as "a|b" and "a b", is not one name with other endings
+        own_stems = stems(key)
+        found = ((other, self._keys[other]) for other in self._mentions.alike(key) if other != own)
+        return [other for other, held in found if held and stems(held) == own_stems]
 
     def find_in(self, text: str, eligible: Callable[[int], bool]) -> list[Mention]:
         """Where a text mentions concepts, by their names or by variants of them.

@@ -118,6 +118,10 @@ class Mentions:
             ]
         return sorted({concept for one in keys for concept in _all(self._names.get(one))})
 
+    def stems(self, key: str) -> list[str]:
+        """Stems of a folded key's words, as white space parts them."""
+        return [self._words.stem(word) for word in casefold(key).split(" ")]
+
     def find(self, text: str, eligible: Callable[[int], bool]) -> list[Mention]:
         """Mentions of eligible names, in order; see `Vocabulary.find_in`."""
         words = tokens(text)
