@@ -802,9 +802,12 @@ class Memory(Handle):
     def vacuum(self) -> Report:
         """Erase what was forgotten from every file of the store.
 
+        Names that no live note and no link holds go, too; those that outcomes taught stay.
+
         Returns
         -------
         Report
+            With the names that stay although no note carries them, as `kept`.
 
         Raises
         ------

@@ -448,9 +448,9 @@ class Reader(ABC):
         notes, table = view.notes, view.notes.table
         live = np.flatnonzero(notes.alive)
         counts = np.bincount(notes.domain[live], minlength=len(table.domains))
-        held = [table.plain["importance"][row] for row in live.tolist()]
-        weights = [DEFAULT_IMPORTANCE if one is None else one for one in held]
-        fingerprints = (table.plain["fingerprint"][row] for row in live.tolist())
+        importance = table.plain["importance"].to_arrow(0, notes.n)
+        weights = importance.fill_null(DEFAULT_IMPORTANCE).to_numpy()[live]
+        marked = table.plain["fingerprint"].to_arrow(0, notes.n).is_valid()
         threshold = self.settings.concept_links.threshold
         links = self.links.columns()
         return {
@@ -462,9 +462,9 @@ class Reader(ABC):
             "domains": {
                 table.domains[code]: int(count) for code, count in enumerate(counts) if count
             },
-            "fingerprints": sum(one is not None for one in fingerprints),
+            "fingerprints": int(marked.to_numpy(zero_copy_only=False)[live].sum()),
             "avg_valence": sum(table.valence.values()) / len(live) if len(live) else 0.0,
-            "avg_importance": sum(weights) / len(weights) if weights else 0.0,
+            "avg_importance": float(weights.mean()) if len(live) else 0.0,
             "position": view.position,
         }
 

@@ -24,6 +24,8 @@ class Report:
         Row number, from 0, and reason of each refused row.
     missing : list of str
         Ids that were named but are not live notes.
+    kept : list of str
+        Names that a vacuum leaves: no note carries them, but outcomes taught links of theirs.
     repeated : bool
         The operation id was seen before and nothing was done.
     position : int
@@ -43,6 +45,7 @@ class Report:
     ids: list[str] = field(default_factory=list, repr=False)
     reasons: list[tuple[int, str]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
     repeated: bool = False
     position: int = 0
     seconds: float = 0.0

@@ -255,8 +255,11 @@ class State:
 
     def _apply_purge(self, operation: Operation) -> Report:
         """Drop names that no live note and no link holds."""
-        self.vocabulary.drop(np.flatnonzero(~self.held_concepts()).tolist())
-        return Report(position=self.position)
+        held = self.held_concepts()
+        self.vocabulary.drop(np.flatnonzero(~held).tolist())
+        held[: len(self.notes.df)] &= self.notes.df.array == 0
+        kept = [self.vocabulary.name(concept) for concept in np.flatnonzero(held).tolist()]
+        return Report(kept=kept, position=self.position)
 
     # -- looking --------------------------------------------------------------------------------
 
