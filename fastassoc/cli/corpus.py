@@ -131,7 +131,7 @@ class Corpus:
 def collect(
     packages: Sequence[str] = PACKAGES,
     *,
-    progress: Callable[[str, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     max_files: int = MAX_FILES,
 ) -> Corpus:
     """Read the documentation of the packages that are installed.
@@ -144,20 +144,25 @@ def collect(
     packages : sequence of str
         Names to look for; ``"python"`` is the standard library.
     progress : callable, optional
-        Called with a package's name and the number of files so far.
+        Called with the number of files so far, and of all.
     max_files : int
         Packages that would go beyond are left out.
     """
     corpus = Corpus()
     held: dict[str, Symbol] = {}
+    chosen: dict[str, list[tuple[str, Path]]] = {}
+    total = 0
     for package in packages:
         root = _root(package)
         if root is None:
             continue
         files = list(source_files(root, "" if package == STANDARD else package))
-        if corpus.files + len(files) > max_files:
+        if total + len(files) > max_files:
             corpus.left_out.append(package)
-            continue
+        else:
+            chosen[package] = files
+            total += len(files)
+    for package, files in chosen.items():
         before = len(held)
         modules: dict[str, Module] = {}
         for name, path in files:
@@ -167,7 +172,7 @@ def collect(
                 corpus.skipped.append(str(path))
             corpus.files += 1
             if progress is not None:
-                progress(package, corpus.files)
+                progress(corpus.files, total)
         for symbol in _sourced(package, modules):
             held.setdefault(symbol.name, symbol)
         known = set(held) | {alias for one in held.values() for alias in one.aliases}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["demo", "run"]
 
 BATCH_ROWS = 1_000
-Advance = Callable[[int], None]
+Advance = Callable[[int, int], None]  # done, of all
 
 
 @click.command(epilog=example("fastassoc demo", "fastassoc demo --keep docs.fa"))
@@ -130,8 +130,8 @@ def _collect(app: App, packages: tuple[str, ...] | None) -> tuple[Corpus, float]
     from fastassoc.cli.corpus import PACKAGES, collect
 
     begun = time.perf_counter()
-    with _bar(app, "reading documentation", None) as advance:
-        corpus = collect(packages or PACKAGES, progress=lambda _, files: advance(files))
+    with _bar(app, "reading documentation") as advance:
+        corpus = collect(packages or PACKAGES, progress=advance)
     return corpus, time.perf_counter() - begun
 
 
@@ -151,9 +151,9 @@ def _about(corpus: Corpus, truth: dict[str, list[str]], seconds: float) -> dict[
 def _ingest(app: App, mem: fa.Memory, rows: list[dict[str, Any]]) -> dict[str, Any]:
     from fastassoc.cli.demoscript import QUESTIONS
 
-    with _bar(app, "remembering", len(rows)) as advance:
+    with _bar(app, "remembering") as advance:
         report = mem.ingest(
-            rows, batch_rows=BATCH_ROWS, progress=lambda state: advance(int(state.rows))
+            rows, batch_rows=BATCH_ROWS, progress=lambda state: advance(state.rows, len(rows))
         )
         begun = time.perf_counter()
         mem.read(QUESTIONS[0])
@@ -220,8 +220,8 @@ def _measure(
         page.nothing_to_measure()
         return None
     begun = time.perf_counter()  # on the links as the notes wrote them, without the lesson
-    with _bar(app, "measuring", len(truth)) as advance:
-        found = measure(mem.rebuild_links(), truth, progress=lambda done, _: advance(done))
+    with _bar(app, "measuring") as advance:
+        found = measure(mem.rebuild_links(), truth, progress=advance)
     page.measured(found)
     return {**found.to_dict(), "seconds": round(time.perf_counter() - begun, 2)}
 
@@ -235,16 +235,16 @@ def _check(page: Page, path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _bar(app: App, what: str, total: int | None) -> Iterator[Advance]:
+def _bar(app: App, what: str) -> Iterator[Advance]:
     """A progress bar on stderr where that is a terminal; it goes when its work is done."""
     console = app.err()
     if not console.is_terminal:
         app.say(f"{what} ...")
-        yield lambda done: None
+        yield lambda done, total: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description:<22}"), BarColumn(24), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda done: progress.update(task, completed=done)
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

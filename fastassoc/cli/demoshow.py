@@ -30,10 +30,8 @@ WAYS = (
 NEXT = (
     (("read", "wait for several threads to finish"), "ask"),
     (("read", "--domain", "numpy", "sort along an axis"), "ask numpy only"),
-    (("read", "--like", "numpy.linalg.solve"), "what is like this note?"),
-    (("associate", "gzip"), "what comes to mind"),
-    (("graph", "symmetric matrix"), "the links around it"),
     (("links", "top"), "the heaviest links"),
+    (("info",), "what the store holds"),
     (("check",), "the three checks again"),
 )
 
@@ -260,7 +258,9 @@ class Page:
             f"{document['seconds']:.0f} s. To go on with it, copy:",
         )
         self._print("", Text(f"   export FASTASSOC_STORE={shlex.quote(path)}", style="bold"))
-        for words, what in NEXT:
+        asked = document["feedback"].get("asked", [])[:1]
+        around = [(("graph", one), "links around it, taught ones too") for one in asked]
+        for words, what in [*NEXT[:2], *around, *NEXT[2:]]:
             self._line(Text.assemble("   ", (command(*words), "bold"), (f"  # {what}", "dim")))
         self._print("")
         self._say("Your own notes, one JSON object a line, go into a store of their own:")

@@ -14,7 +14,8 @@ NAME = r"[A-Za-z_][\w.]*[A-Za-z0-9_]|[A-Za-z]"
 CODE = re.compile(rf"(?::\w+(?::\w+)?:)?`{{1,2}}[~!.]?({NAME})(?:\(\))?`{{1,2}}|\"({NAME})\(\)\"")
 DOTTED = re.compile(r"\b([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\b")
 LISTED = re.compile(rf"^(?::\w+(?::\w+)?:)?`{{0,2}}[~.]?({NAME})(?:\(\))?`{{0,2}}_?$")
-WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]{2,}|[a-z]{2,}")
+WORD = re.compile(r"[A-Za-z]{2,}")
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 
 
 class Parts(NamedTuple):
@@ -139,7 +140,7 @@ def words(text: str) -> list[str]:
 
     Examples
     --------
-    >>> words("StringIO reads_from UTF8 text")
-    ['string', 'io', 'reads', 'from', 'utf', 'text']
+    >>> words("MaskedArray reads_from UTF8 text")
+    ['masked', 'array', 'reads', 'from', 'utf', 'text']
     """
-    return [word.lower() for word in WORD.findall(text)]
+    return [word.lower() for word in WORD.findall(HUMP.sub(" ", text))]
