@@ -206,9 +206,9 @@ def test_the_measure_counts_true_relations() -> None:
                 {"id": "c", "text": "tea pot", "concepts": ["tea"]},
             ]
         )
-        found = measure(mem, {"a": ["b"], "b": ["a", "c"]})
+        found = measure(mem, mem, {"a": ["b"], "b": ["a", "c"]})
     assert (found.asked, found.relations) == (2, 3)
-    for way in ("flat", "links", "both"):
+    for way in ("flat", "concepts", "links", "both"):
         share, low, high = found.shares[way]
         assert share == pytest.approx(2 / 3)
         assert low <= share <= high

@@ -115,7 +115,7 @@ def _steps(app: App, page: Page, path: Path, packages: tuple[str, ...] | None) -
         document["questions"] = _ask(page, mem)
         document |= _teach(page, mem, path)
         document["checks"] = _check(page, path)
-        document["measure"] = _measure(app, page, mem, truth)
+        document["measure"] = _measure(app, page, mem, path, truth)
         document["position"] = mem.position
     document["bytes"] = sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
     document["passed"] = {
@@ -212,8 +212,9 @@ def _teach(page: Page, mem: fa.Memory, path: Path) -> dict[str, Any]:
 
 
 def _measure(
-    app: App, page: Page, mem: fa.Memory, truth: dict[str, list[str]]
+    app: App, page: Page, mem: fa.Memory, path: Path, truth: dict[str, list[str]]
 ) -> dict[str, Any] | None:
+    import fastassoc as fa
     from fastassoc.cli.demomeasure import measure
 
     if not truth:
@@ -221,7 +222,9 @@ def _measure(
         return None
     begun = time.perf_counter()  # on the links as the notes wrote them, without the lesson
     with _bar(app, "measuring") as advance:
-        found = measure(mem.rebuild_links(), truth, progress=advance)
+        apart = mem.settings.with_changes({"concept_links.threshold": 1e12})
+        with fa.open(path, create=False, read_only=True, settings=apart) as unlinked:
+            found = measure(mem.rebuild_links(), unlinked.rebuild_links(), truth, progress=advance)
     page.measured(found)
     return {**found.to_dict(), "seconds": round(time.perf_counter() - begun, 2)}
 

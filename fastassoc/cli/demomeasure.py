@@ -30,7 +30,7 @@ class Measure:
     relations : int
         Their relations, all of which could be found.
     shares : dict of str to (float, float, float)
-        Share, and the bounds of its 95 % interval, for ``flat``, ``links``, ``both``.
+        Share, and the bounds of its 95 % interval, by way: see `measure`.
     """
 
     asked: int
@@ -48,19 +48,23 @@ class Measure:
 
 def measure(
     mem: Any,
+    unlinked: Any,
     relations: Mapping[str, Sequence[str]],
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> Measure:
-    """Ask each symbol's note for what is like it, in three ways, and count true relations.
+    """Ask each symbol's note for what is like it, in four ways, and count true relations.
 
-    ``flat`` asks its words, ``links`` its concepts and what is linked to them; ``both`` adds the
-    two answers, each score divided by the best of its answer.
+    ``flat`` asks its words, ``links`` its concepts and what is linked to them, ``concepts`` the
+    same without following a link, so that nobody takes the work of one for that of the other.
+    ``both`` adds ``flat`` and ``links``, each score divided by the best of its answer.
 
     Parameters
     ----------
     mem : Memory or its control
         Its notes are named by symbol.
+    unlinked : Memory or its control
+        The same with a threshold that no link reaches.
     relations : mapping of str to list of str
         The truth.
     progress : callable, optional
@@ -74,11 +78,17 @@ def measure(
         part = names[start : start + BATCH]
         flat = mem.read_batch([{"like": name} for name in part], rank="flat", k=DEPTH)
         links = mem.read_batch([{"like": name} for name in part], rank="counts", k=DEPTH)
-        for name, *answers in zip(part, flat, links, strict=True):
+        bare = unlinked.read_batch([{"like": name} for name in part], rank="counts", k=FIRST)
+        for name, a, b, c in zip(part, flat, links, bare, strict=True):
             truth = set(relations[name])
-            for way, ids in zip(("flat", "links"), map(_ids, answers), strict=True):
+            ways = {
+                "flat": _ids(a),
+                "concepts": _ids(c),
+                "links": _ids(b),
+                "both": together([a, b]),
+            }
+            for way, ids in ways.items():
                 found[way].append(len(truth.intersection(ids)))
-            found["both"].append(len(truth.intersection(together(answers))))
         if progress is not None:
             progress(min(start + BATCH, len(names)), len(names))
     totals = [len(relations[name]) for name in names]

@@ -24,8 +24,9 @@ __all__ = ["Page"]
 WIDTH = 80
 WAYS = (
     ("flat", "flat text search", "read(like=note, rank='flat'): BM25 over the note's own words"),
-    ("links", "links", "read(like=note): 10 for a concept in common, plus weights of links"),
-    ("both", "both together", "the two scores, each divided by the best of its answer, added"),
+    ("concepts", "concepts alone", "read(like=note), no link followed: 10 for each in common"),
+    ("links", "concepts and links", "read(like=note): the same, plus the weights of links"),
+    ("both", "text and links", "both scores, each divided by the best of its answer, added"),
 )
 NEXT = (
     (("read", "wait for several threads to finish"), "ask"),
@@ -228,7 +229,11 @@ class Page:
                 )
             )
             self._line(Text(f"     {how}", style="dim"))
-        self._say("In brackets: 95 % of bootstrap draws over the symbols.", "dim")
+        self._say(
+            "In brackets: 95 % of bootstrap draws over the symbols. What links alone add is the "
+            "third line less the second.",
+            "dim",
+        )
 
     def nothing_to_measure(self) -> None:
         """No relation was withheld."""
