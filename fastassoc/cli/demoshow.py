@@ -229,9 +229,10 @@ class Page:
                 )
             )
             self._line(Text(f"     {how}", style="dim"))
+        gain = found.shares["links"][0] - found.shares["concepts"][0]
         self._say(
-            "In brackets: 95 % of bootstrap draws over the symbols. What links alone add is the "
-            "third line less the second.",
+            "In brackets: 95 % of bootstrap draws over the symbols. Of the third line, following "
+            f"links makes {100 * gain:+.1f} points; the rest is what notes have in common.",
             "dim",
         )
 
