@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 from worker import Clock, Worker, ask
 
 if TYPE_CHECKING:
     import fastassoc as fa
 
+
+# a first call may compile a kernel
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 # other processes find the package that is tested, installed or not
 os.environ["PYTHONPATH"] = os.pathsep.join(

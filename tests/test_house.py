@@ -1,0 +1,308 @@
+"""The house rules, checked by reading the source: who imports whom, and what never appears."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "fastassoc"
+FILES = sorted(ROOT.rglob("*.py"))
+
+TOOLS = {"errors", "settings", "kernels", "words", "times", "fields", "columns", "batch", "reports"}
+TOOLS |= {"filters", "postings"}
+TABLES = {"notes", "concepts", "text", "links"}
+INTAKE = {"batches", "dryrun", "mapping", "rejects", "rows", "sources"}
+ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may import
+    "errors": set(),
+    "settings": {"errors"},
+    "kernels": {"kernels"},
+    "words": {"errors"},
+    "times": {"errors"},
+    "fields": {"errors", "times"},
+    "columns": {"errors"},
+    "batch": {"errors", "columns"},
+    "reports": set(),
+    "filters": {"errors"},
+    "postings": {"errors", "kernels"},
+    "extract": {"words"},
+    "mentions": {"words"},
+    "linkview": {"errors", "kernels"},
+    # the tables do not know one another, nor the disk
+    "notes": TOOLS,
+    "concepts": TOOLS | {"extract", "mentions"},
+    "text": TOOLS,
+    "links": TOOLS | {"linkview"},
+    "state": TOOLS | TABLES | {"transfer"},
+    "exported": TOOLS | {"concepts"},
+    "transfer": TOOLS | {"exported"},
+    # what callers bring
+    "ids": set(),
+    "rows": TOOLS | {"concepts"},
+    "mapping": TOOLS | {"rows"},
+    "parquetguard": {"errors"},
+    "sources": TOOLS | {"rows", "parquetguard"},
+    "batches": TOOLS | {"rows", "mapping", "sources"},
+    "rejects": TOOLS | {"mapping", "batches"},
+    "dryrun": TOOLS | {"rows", "mapping", "batches"},
+    "ingest": TOOLS | INTAKE,
+    # reading
+    "answers": set(),
+    "query": {"errors", "settings", "times", "filters"},
+    "read": TOOLS | TABLES | {"state", "answers", "query"},
+    "tables": {"errors", "settings", "times", "state"},
+    "reader": TOOLS | TABLES | {"state", "answers", "query", "read", "tables"},
+    "control": TOOLS | TABLES | {"state", "reader"},
+    # the disk moves Arrow tables and bytes, and knows no note and no link
+    "files": {"errors"},
+    "chain": {"errors"},
+    "headfile": {"errors"},
+    "host": {"errors"},
+    "parquet": {"errors"},
+    "manifest": {"errors", "files", "parquet"},
+    "journal": {"errors", "chain", "files", "headfile", "host"},
+    "snapshot": {"errors", "files", "manifest", "parquet"},
+    # the verbs
+    "ports": {"errors", "state"},
+    "store": TOOLS | {"journal", "snapshot", "chain", "host", "ports", "state", "notes"},
+    "handle": TOOLS | {"state", "ports", "query", "reader"},
+    "memory": TOOLS
+    | {"answers", "batches", "concepts", "control", "handle", "ids", "ingest", "ports", "query"}
+    | {"rows", "state", "store", "transfer"},
+    "warming": {"memory"},
+    # strangers, who use what is public
+    "__init__": {"errors", "settings", "memory", "answers", "reports", "warming"},
+    "__main__": {"cli"},
+    "check": {"__init__", "errors"},
+    "cli": {"cli", "__init__", "errors", "settings", "check"},
+}
+OWNERS = {  # a package, and the rooms that may import it
+    "apsw": {"journal"},
+    "click": {"cli"},
+    "faiss": {"vectors"},
+    "numba": {"kernels"},
+    "rich": {"cli"},
+}
+FORBIDDEN = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def module(path: Path) -> str:
+    """The dotted name in the package, ``kernels.links``; a folder's ``__init__`` is the folder."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def room(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Dotted names that a file imports at run time, inside functions too."""
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree(path)):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module(path)}: relative import, line {node.lineno}"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def ours(path: Path) -> set[str]:
+    """Modules of the package that a file imports."""
+    names = {module(other) for other in FILES}
+    found = set()
+    for name in imports(path):
+        if name.partition(".")[0] != "fastassoc":
+            continue
+        inner = name.partition(".")[2]
+        while inner and inner not in names:  # fastassoc.errors.InvalidInput is in fastassoc.errors
+            inner = inner.rpartition(".")[0]
+        found.add(inner or "__init__")
+    return found - {module(path)}
+
+
+@pytest.mark.parametrize("path", FILES, ids=module)
+def test_imports_follow_the_tree(path: Path) -> None:
+    here = room(module(path))
+    assert here in ROOMS, f"{module(path)} has no room: say in ROOMS what it may import"
+    wrong = {name for name in ours(path) if room(name) not in ROOMS[here]}
+    assert not wrong, f"{module(path)} imports {sorted(wrong)}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=module)
+def test_packages_have_one_owner(path: Path) -> None:
+    here = room(module(path))
+    packages = {name.partition(".")[0] for name in imports(path)}
+    wrong = {name for name in packages if here not in OWNERS.get(name, {here})}
+    assert not wrong, f"{module(path)} imports {sorted(wrong)}"
+    if here == "kernels":
+        known = {"numpy", "numba", "fastassoc"} | sys.stdlib_module_names
+        assert packages <= known, f"{module(path)} imports {sorted(packages - known)}"
+
+
+def test_no_import_cycles() -> None:
+    graph = {module(path): ours(path) for path in FILES}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join([*trail, name])
+        if name in done:
+            return
+        for other in sorted(graph[name]):
+            visit(other, (*trail, name))
+        done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_only_snapshot_and_the_command_line_write_parquet() -> None:
+    for path in FILES:
+        if room(module(path)) not in {"parquet", "snapshot", "cli"}:
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(
+                r"\b((parquet|pq)\.write_|ParquetWriter|write_to_dataset)", text
+            ), path.name
+
+
+@pytest.mark.parametrize("path", FILES, ids=module)
+def test_nothing_is_unpickled_or_evaluated(path: Path) -> None:
+    packages = {name.partition(".")[0] for name in imports(path)}
+    assert not packages & FORBIDDEN, f"{module(path)} imports {sorted(packages & FORBIDDEN)}"
+    for node in ast.walk(tree(path)):
+        where = f"{module(path)}, line {getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                assert node.func.id not in {"eval", "exec", "compile", "__import__"}, where
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "astype":
+                assert [ast.unparse(arg) for arg in node.args] != ["object"], where
+            for keyword in node.keywords:
+                value = ast.unparse(keyword.value)
+                assert (keyword.arg, value) != ("allow_pickle", "True"), where
+                assert keyword.arg != "dtype" or value not in {"object", "'O'", "'object'"}, where
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in {"object_", "ExtensionType", "PyExtensionType"}, where
+
+
+FACE = {
+    "__init__",
+    "memory",
+    "reader",
+    "control",
+    "answers",
+    "reports",
+    "tables",
+    "notes",
+    "errors",
+}
+FACE |= {"settings", "check", "warming", "cli", "kernels"}  # what others than us read
+FILE_LIKE = {"close", "flush", "read", "seek", "tell", "write"}  # Python says what these do
+
+
+def public(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.ClassDef]:
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from public(node.body)
+
+
+def offered(path: Path) -> list[ast.stmt]:
+    """What a module defines, or of that what its ``__all__`` lists."""
+    body = tree(path).body
+    listed = {
+        name
+        for node in body
+        if isinstance(node, (ast.Assign, ast.AugAssign)) and "__all__" in ast.unparse(node)
+        for name in ast.literal_eval(node.value)
+    }
+    return [node for node in body if not listed or getattr(node, "name", None) in listed]
+
+
+@pytest.mark.parametrize("path", FILES, ids=module)
+def test_public_things_have_docstrings(path: Path) -> None:
+    """Behind the face, a function of one or two statements may speak for itself."""
+    assert ast.get_docstring(tree(path)), f"{module(path)} does not say what it is"
+    inside = room(module(path)) not in FACE
+    bare = [
+        f"{node.name}, line {node.lineno}"
+        for node in public(offered(path))
+        if not ast.get_docstring(node)
+        and node.name not in FILE_LIKE
+        and not any("overload" in ast.unparse(d) for d in node.decorator_list)
+        and not (inside and isinstance(node, ast.FunctionDef) and len(node.body) <= 2)
+    ]
+    assert not bare, f"{module(path)}: no docstring on {'; '.join(bare)}"
+
+
+def test_every_kernel_is_a_plain_function_first_and_has_a_twin() -> None:
+    own = Path(__file__)
+    tests = "\n".join(p.read_text(encoding="utf-8") for p in own.parent.glob("*.py") if p != own)
+    kernels = []
+    for path in (ROOT / "kernels").glob("*.py"):
+        for node in tree(path).body:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                call = node.value
+                if isinstance(call.func, ast.Name) and call.func.id == "jit":
+                    name = ast.unparse(node.targets[0])
+                    assert ast.unparse(call.args[0]) == f"_{name}", f"{path.name}: {name}"
+                    kernels.append(name)
+        decorated = [
+            node.name
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.FunctionDef)
+            and any("jit" in ast.unparse(decorator) for decorator in node.decorator_list)
+        ]
+        assert not decorated, f"{path.name}: {decorated} cannot run without a compiler"
+    assert kernels
+    untested = [name for name in kernels if not re.search(rf"\b{name}\b", tests)]
+    assert not untested, f"no test names the kernels {untested}"
+
+
+def run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_import_loads_nothing_heavy() -> None:
+    heavy = {"numpy", "numba", "faiss", "scipy", "pyarrow", "apsw", "rich", "click"}
+    loaded = run(f"import sys, fastassoc; print(sorted({heavy!r} & set(sys.modules)))")
+    assert loaded == "[]"
+
+
+def test_public_names_resolve() -> None:
+    code = (
+        "import fastassoc as fa; print(all(hasattr(fa, n) for n in fa.__all__), fa.open, fa.Memory)"
+    )
+    assert run(code).startswith("True")
+    assert (
+        run("import fastassoc as fa; print({'open', 'Memory', 'Settings'} <= set(dir(fa)))")
+        == "True"
+    )
+
+
+def test_the_trusted_model_is_a_stranger() -> None:
+    for path in Path(__file__).parent.glob("naive*.py"):
+        names = {name.partition(".")[0] for name in imports(path)}
+        assert "fastassoc" not in names, path.name

@@ -1,0 +1,205 @@
+"""Kernels that no other file tests by themselves, each against a few lines of dicts and loops."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastassoc.kernels import links as kernels
+from fastassoc.kernels.notes import prefixes
+
+GONE, UNKNOWN = -1, -2
+Run = dict[int, tuple[float, ...]]  # key -> weight, written, valence, count, created, updated
+
+ids = st.integers(0, 6) | st.integers(2**32 - 3, 2**32 - 1)
+keys = st.tuples(ids, ids).map(lambda pair: pair[0] << 32 | pair[1])
+numbers = st.integers(-64, 64).map(lambda number: number / 8)
+times = st.integers(0, 50)
+
+
+def runs(counts: st.SearchStrategy[int], size: int = 12) -> st.SearchStrategy[Run]:
+    states = st.tuples(numbers, numbers, numbers, counts, times, times)
+    return st.dictionaries(keys, states, max_size=size).map(lambda run: dict(sorted(run.items())))
+
+
+live, mixed = runs(st.integers(0, 3)), runs(st.integers(GONE, 3))
+half_known = runs(st.integers(UNKNOWN, 3))
+
+
+def arrays(run: Run, room: int = 0) -> tuple[Any, Any, Any]:
+    n = len(run) + room
+    out = np.zeros(n, np.uint64), np.zeros((n, 3)), np.zeros((n, 3), np.int64)
+    for place, (key, state) in enumerate(run.items()):
+        out[0][place], out[1][place], out[2][place] = key, state[:3], state[3:]
+    return out
+
+
+def entries(run: tuple[Any, Any, Any], used: int) -> list[tuple[int, tuple[float, ...]]]:
+    """The first entries in their order: a run must come out sorted."""
+    rows = zip(run[0][:used].tolist(), run[1].tolist(), run[2].tolist(), strict=False)
+    return [(key, (*reals, *ints)) for key, reals, ints in rows]
+
+
+def items(run: Run) -> list[tuple[int, tuple[float, ...]]]:
+    return sorted(run.items())
+
+
+@given(new=mixed, old=mixed)
+def test_merge(new: Run, old: Run) -> None:
+    for drop in (False, True):
+        out = arrays({}, len(new) + len(old))
+        used = kernels.merge(*arrays(new), *arrays(old), drop, *out)
+        both = {key: state for key, state in {**old, **new}.items() if not drop or state[3] >= 0}
+        assert entries(out, used) == items(both)
+
+
+@given(new=live, old=live)
+def test_merge_into(new: Run, old: Run) -> None:
+    run = arrays(old, len(new))
+    used = kernels.merge_into(*arrays(new), *run, len(old))
+    assert entries(run, used) == items({**old, **new})
+
+
+@given(tiers=st.lists(mixed, max_size=5))
+def test_merge_tiers(tiers: list[Run]) -> None:
+    parts = [arrays(tier) for tier in tiers] or [arrays({})]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    ends = np.cumsum([0, *(len(tier) for tier in tiers)]).astype(np.int64)
+    out = arrays({}, int(ends[-1]))
+    used = kernels.merge_tiers(ends, *columns, *out)
+    newest: Run = {}
+    for tier in tiers:
+        newest.update(tier)
+    assert entries(out, used) == items(newest)
+
+
+@given(new=mixed, old=mixed)
+def test_merge_sides(new: Run, old: Run) -> None:
+    def side(run: Run) -> tuple[Any, Any, Any]:
+        run_keys, reals, ints = arrays(run)
+        return run_keys, reals[:, 0].copy(), ints[:, 2].copy()
+
+    n = len(new) + len(old)
+    out = np.zeros(n, np.uint64), np.zeros(n), np.zeros(n, np.int64)
+    used = kernels.merge_sides(*side(new), *side(old), *out)
+    got = list(zip(*(column[:used].tolist() for column in out), strict=True))
+    assert got == [(key, state[0], state[5]) for key, state in items({**old, **new})]
+
+
+@given(run=half_known, known=mixed)
+def test_resolve(run: Run, known: Run) -> None:
+    out = arrays(run)
+    kernels.resolve(*out, *arrays(known))
+    want = {key: known.get(key, s) if s[3] == UNKNOWN else s for key, s in run.items()}
+    assert entries(out, len(run)) == items(want)
+
+
+@given(run=mixed, data=st.data())
+def test_gather_run(run: Run, data: st.DataObject) -> None:
+    order = data.draw(st.permutations(range(len(run))))
+    out = arrays({}, len(run))
+    kernels.gather_run(np.array(order, np.int64), *arrays(run), *out)
+    rows = list(run.items())
+    assert entries(out, len(run)) == [rows[place] for place in order]
+
+
+@given(run=mixed, sought=st.lists(keys, max_size=12))
+def test_locate(run: Run, sought: list[int]) -> None:
+    out = np.zeros(len(sought), np.int64)
+    kernels.locate(np.array(sought, np.uint64), arrays(run)[0], out)
+    places = list(run)
+    assert out.tolist() == [places.index(key) if key in run else -1 for key in sought]
+
+
+@given(
+    table=st.lists(keys, unique=True, max_size=12),
+    tiers=st.lists(mixed, min_size=1, max_size=3),
+    delta=mixed,
+    base=live,
+    sought=st.lists(keys, max_size=12),
+)
+def test_rehash_and_find_link(
+    table: list[int], tiers: list[Run], delta: Run, base: Run, sought: list[int]
+) -> None:
+    slots = np.zeros(16, np.int64)
+    table_keys = np.array(table, np.uint64)
+    kernels.rehash(table_keys, len(table), slots)
+    assert sorted(slots[slots > 0].tolist()) == list(range(1, len(table) + 1))
+    ends = np.cumsum([0, *(len(tier) for tier in tiers)]).astype(np.int64)
+    flat = [key for tier in tiers for key in tier]
+    stacked = np.array(flat, np.uint64), arrays(delta)[0], arrays(base)[0]
+
+    def find(key: int) -> tuple[int, int]:
+        if key in table:
+            return 0, table.index(key)
+        for number in reversed(range(len(tiers))):
+            if key in tiers[number]:
+                return 1, int(ends[number]) + list(tiers[number]).index(key)
+        for level, run in ((2, delta), (3, base)):
+            if key in run:
+                return level, list(run).index(key)
+        return -1, -1
+
+    for key in [*sought, *table, *flat, *delta, *base]:
+        got = kernels.find_link(np.uint64(key), slots, table_keys, ends, *stacked)
+        assert tuple(got) == find(key)
+
+
+@given(links=st.lists(st.tuples(numbers, times), max_size=9), now=times)
+def test_effective_all(links: list[tuple[float, int]], now: int) -> None:
+    for tau in (math.inf, 20.0):
+        weights = np.array([weight for weight, _ in links])
+        kernels.effective_all(weights, np.array([at for _, at in links], np.int64), now, tau)
+        want = [weight * math.exp(-max(0, now - at) / tau) for weight, at in links]
+        np.testing.assert_allclose(weights, want, rtol=1e-15)
+
+
+@given(
+    links=st.dictionaries(
+        st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(lambda pair: pair[0] < pair[1]),
+        st.tuples(numbers, times),
+        max_size=15,
+    ),
+    threshold=numbers,
+    size=st.integers(1, 3),
+)
+def test_fill_rows_and_fill_heads(
+    links: dict[tuple[int, int], tuple[float, int]], threshold: float, size: int
+) -> None:
+    run = arrays({a << 32 | b: (w, 0, 0, 1, 0, t) for (a, b), (w, t) in sorted(links.items())})
+    strong, every = np.zeros(6, np.int64), np.zeros(6, np.int64)
+    kernels.count_rows(run[0], run[1], threshold, strong, every)
+    indptr = np.concatenate([[0], np.cumsum(every)])
+    middle = indptr[:-1] + strong
+    cols, weights = np.zeros(indptr[-1], np.uint32), np.zeros(indptr[-1])
+    stamps = np.zeros(indptr[-1], np.int64)
+    places = indptr[:-1].copy(), middle.copy()
+    kernels.fill_rows(*run, threshold, *places, cols, weights, stamps)
+    many = []
+    for row in range(6):
+        around = {a + b - row: link for (a, b), link in links.items() if row in (a, b)}
+        weak_last = sorted(around.items(), key=lambda one: (one[1][0] < threshold, one[0]))
+        part = slice(indptr[row], indptr[row + 1])
+        got = zip(cols[part].tolist(), weights[part].tolist(), stamps[part].tolist(), strict=True)
+        assert list(got) == [(col, weight, stamp) for col, (weight, stamp) in weak_last]
+        best = sorted((-w, col) for col, (w, _) in around.items() if w >= threshold)[:size]
+        if strong[row] > size:
+            many.append((row, {(col, -weight) for weight, col in best}))
+    heads = np.zeros((len(many), size), np.uint32), np.zeros((len(many), size))
+    scratch = np.zeros(6, np.uint32), np.zeros(6)
+    rows = np.array([row for row, _ in many], np.int64)
+    kernels.fill_heads(rows, indptr, middle, cols, weights, *scratch, *heads)
+    for (_, want), found, heavy in zip(many, heads[0].tolist(), heads[1].tolist(), strict=True):
+        assert set(zip(found, heavy, strict=True)) == want
+
+
+@given(texts=st.lists(st.binary(max_size=11), max_size=8))
+def test_prefixes(texts: list[bytes]) -> None:
+    offsets = np.cumsum([0, *map(len, texts)]).astype(np.int32)
+    out = np.zeros(len(texts), np.uint64)
+    prefixes(offsets, np.frombuffer(b"".join(texts), np.uint8), out)
+    assert out.tolist() == [int.from_bytes(text[:8].ljust(8, b"\0"), "big") for text in texts]

@@ -1,0 +1,394 @@
+"""Random operations through four ways in at once, compared with the trusted model after each.
+
+A store is written and read by a handle that is closed and opened again, by a second long-lived
+handle and by a long-lived second process. ``FASTASSOC_STEPS`` says how many steps in all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from naive import NaiveMemory, fold
+from worker import Clock, Worker, ask
+
+STEPS = int(os.environ.get("FASTASSOC_STEPS", "400"))
+LENGTH = 50
+DAY = 86_400_000_000
+WHO = ("main", "second", "process")
+
+NAMES = ["a", "B", "b ", "c|d", "c e", "Ünï", "ünï", "狗", "🙂", "it's", 'q"', "x1", "X1", "y", "z"]
+NOTE_IDS = [f"n{number}" for number in range(14)]
+TEXTS = ["same", "same", "other", "Zebra", "émigré", "短い", "a longer text, with a comma"]
+
+who = st.sampled_from(WHO)
+names = st.sampled_from(NAMES)
+note_ids = st.sampled_from(NOTE_IDS)
+some_names = st.lists(names, max_size=6)
+outcomes = st.sampled_from([1.0, 1.0, 0.5, 0.3, -0.25, -1.0, -1.0, 0.0])
+weights = st.sampled_from([1.0, 2.0, 0.1, 3.75, -1.0, -2.5, 1e6])
+metadata = st.fixed_dictionaries(
+    {}, optional={"n": st.integers(0, 3), "tags": st.lists(st.sampled_from("pqr"), max_size=2)}
+)
+rows = st.fixed_dictionaries(
+    {"id": note_ids, "text": st.sampled_from(TEXTS), "concepts": some_names},
+    optional={
+        "domain": st.sampled_from(["general", "other", "Other"]),
+        "created_at": st.integers(0, 5).map(lambda day: 1_700_000_000_000_000 + day * DAY),
+        "metadata": metadata,
+    },
+)
+bad_rows = st.sampled_from(
+    [
+        {"id": "bad", "text": 5, "concepts": []},
+        {"id": "bad", "text": "t", "concepts": "bare"},
+        {"id": "bad", "text": "t", "concepts": ["a", ""]},
+        {"id": "bad", "text": "t", "concepts": ["x" * 300]},
+    ]
+)
+filters = st.fixed_dictionaries(
+    {},
+    optional={
+        "domain": st.sampled_from(["general", "other", "none"]),
+        "since": st.integers(0, 3).map(lambda day: 1_700_000_000_000_000 + day * DAY),
+        "until": st.integers(3, 5).map(lambda day: 1_700_000_000_000_000 + day * DAY),
+        "where": st.sampled_from(
+            [{"n": 1}, {"n": {"in": [0, 2]}}, {"tags": {"contains": "p"}}, {"domain": "other"}]
+        ),
+    },
+)
+
+
+class Machine(RuleBasedStateMachine):
+    process: ClassVar[Worker]
+    taken: ClassVar[int] = 0
+
+    @initialize()
+    def start(self) -> None:
+        import fastassoc as fa
+
+        self.folder = Path(tempfile.mkdtemp(prefix="fastassoc-state-"))
+        self.path = self.folder / "state.fa"
+        self.clock = Clock()
+        self.naive = NaiveMemory(lambda: self.clock.stamp)
+        self.main = fa.open(self.path, clock=self.clock, sync="normal")
+        self.second = fa.open(self.path, clock=self.clock, sync="normal")
+        self.turn = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "main"):
+            self.everything()
+            self.main.close()
+            self.second.close()
+            self.process.ask(self.path, self.clock.stamp, "close")
+            shutil.rmtree(self.folder)
+
+    # -- helpers ---------------------------------------------------------------------------------
+
+    def do(self, by: str, verb: str, *args: Any, **kwargs: Any) -> Any:
+        if by == "process":
+            return self.process.ask(self.path, self.clock.stamp, verb, *args, **kwargs)
+        return ask(self.main if by == "main" else self.second, verb, *args, **kwargs)
+
+    def look(self) -> None:
+        """After a step: one answer from one of the ways in; the whole state now and then."""
+        self.turn += 1
+        by = WHO[self.turn % 3]
+        held = [key for key in self.naive.shown if self.naive.exists(key)]
+        self.same_read(by, concepts=held[self.turn % 5 :: 5] or ["a"], hops=1 + self.turn % 3)
+        if self.turn % 4 == 0:
+            self.same_links(by)
+            self.same_notes(by)
+
+    def everything(self) -> None:
+        for by in WHO:
+            self.same_links(by)
+            self.same_notes(by)
+            for name in NAMES:
+                self.same_read(by, concepts=[name])
+            control = self.do(by, "control")
+            rebuilt = self.naive.rebuild_links().links
+            assert {key: row[:4] for key, row in folded(control).items()} == {
+                ab: [link.weight, link.written, link.taught, link.count]
+                for ab, link in rebuilt.items()
+            }
+
+    def same_links(self, by: str) -> None:
+        found = folded(self.do(by, "links"))
+        assert found.keys() == self.naive.links.keys(), by
+        for ab, link in self.naive.links.items():
+            want = [link.weight, link.written, link.taught, link.count]
+            assert found[ab][:4] == want, (by, ab)
+            assert found[ab][4] == pytest.approx(link.valence, abs=1e-6), (by, ab)
+            assert found[ab][5:] == [link.created_at, link.updated_at], (by, ab)
+
+    def same_notes(self, by: str) -> None:
+        want = self.naive.stats()
+        found = self.do(by, "stats")
+        assert {key: found[key] for key in ("notes", "links", "concepts")} == {
+            key: want[key] for key in ("notes", "links", "concepts")
+        }, by
+        assert sorted(found["domains"]) == want["domains"], by
+        assert self.do(by, "len") == want["notes"]
+        assert self.do(by, "recent", limit=7)["ids"] == self.naive.recent(7)
+        for note in list(self.naive.notes.values())[-3:]:
+            got = self.do(by, "get", note.id)
+            keys = [fold(name) for name in got.pop("concepts")]
+            assert keys == note.concepts
+            assert got.pop("valence") == pytest.approx(note.valence, abs=1e-6)
+            assert got == {key: getattr(note, key) for key in got}
+
+    def same_read(self, by: str, **asked: Any) -> None:
+        found, want = self.do(by, "read", **asked), self.naive.read(**asked)
+        said = (by, asked)
+        got = [(h["id"], h["rank_score"], h["source"], via_of(h)) for h in found["hits"]]
+        assert got == [(h.id, h.rank_score, h.source, h.via) for h in want.hits], said
+        named = {fold(name) for name in found["query_concepts"]}
+        assert {key for key in named if self.naive.exists(key)} == set(want.query_concepts), said
+        through = {fold(name): strength for name, strength in found["expanded"].items()}
+        assert through.items() <= want.expanded.items(), said
+        assert {name for hit in want.hits for name in hit.via} <= through.keys(), said
+        assert bool(found["reason"]) == (not want.hits), said
+        scores = [hit["score"] for hit in found["hits"]]
+        assert scores == sorted(scores, reverse=True), said
+        assert all(0 <= score <= 1 for score in scores), said
+        for hit in found["hits"]:
+            self.good_path(hit, want, asked.get("hops", 1))
+
+    def good_path(self, hit: dict[str, Any], want: Any, hops: int) -> None:
+        """Any best path will do, but it must be one: real links, from the question to the note."""
+        steps, reached, at = list(hit["path"]), [], None
+        for source, target, layer, weight, written, taught in steps:
+            start = fold(source)
+            if at is None:
+                assert start in want.query_concepts
+                at, strength, length = start, float("inf"), 0
+            assert start == at
+            if layer == "carries":
+                assert target == hit["id"]
+                assert start in self.naive.notes[target].concepts
+                if length:
+                    reached.append(start)
+                    assert strength * self.naive.hop_factor ** (length - 1) == want.expanded[start]
+                at = None
+            else:
+                at = fold(target)
+                link = self.naive.links[min(start, at), max(start, at)]
+                assert (weight, written, taught) == (link.weight, link.written, link.taught)
+                strength, length = min(strength, weight), length + 1
+                assert length <= hops
+        assert at is None
+        if hit["source"] == "association":
+            assert sorted(reached) == via_of(hit)
+
+    @invariant()
+    def count(self) -> None:
+        Machine.taken += 1
+
+    # -- the verbs -------------------------------------------------------------------------------
+
+    @rule(by=who, row=rows)
+    def write(self, by: str, row: dict[str, Any]) -> None:
+        fields = {key: value for key, value in row.items() if key != "text"}
+        if row["id"] in self.naive.notes:
+            with pytest.raises(ValueError, match=row["id"]):
+                self.do(by, "write", row["text"], **fields)
+        else:
+            before = set(self.naive.links)
+            report = self.do(by, "write", row["text"], **fields)
+            self.naive.write_batch([row])
+            assert report["links_created"] == len(self.naive.links.keys() - before)
+        self.look()
+
+    @rule(
+        by=who,
+        batch=st.lists(rows | rows | rows | bad_rows, max_size=8),
+        on_duplicate=st.sampled_from(["error", "skip", "replace"]),
+        on_error=st.sampled_from([{}, {"on_error": "reject"}]),
+    )
+    def batch(
+        self, by: str, batch: list[dict[str, Any]], on_duplicate: str, on_error: dict[str, str]
+    ) -> None:
+        how = {"on_duplicate": on_duplicate, **on_error}
+        try:
+            want = self.naive.write_batch(batch, **how)
+        except ValueError:
+            with pytest.raises(ValueError):
+                self.do(by, "write_batch", batch, **how)
+        else:
+            report = self.do(by, "write_batch", batch, **how)
+            assert [number for number, _ in report["reasons"]] == [n for n, _ in want["rejected"]]
+            assert (report["skipped"], report["replaced"]) == (want["skipped"], want["replaced"])
+        self.look()
+
+    @rule(
+        by=who,
+        asked=some_names,
+        used=st.lists(note_ids, max_size=3),
+        used_concepts=some_names,
+        outcome=outcomes,
+    )
+    def feedback(
+        self, by: str, asked: list[str], used: list[str], used_concepts: list[str], outcome: float
+    ) -> None:
+        given = {"asked": asked, "used": used, "used_concepts": used_concepts, "outcome": outcome}
+        if not used and not used_concepts:
+            with pytest.raises(ValueError):
+                self.do(by, "feedback", **given)
+            return
+        before = set(self.naive.links)
+        want = self.naive.feedback(**given)
+        report = self.do(by, "feedback", **given)
+        assert set(report["missing"]) == set(want["missing"])
+        assert report["links_created"] == len(self.naive.links.keys() - before)
+        self.look()
+
+    @rule(by=who, a=names, b=names, weight=weights)
+    def link(self, by: str, a: str, b: str, weight: float) -> None:
+        if fold(a) == fold(b):
+            with pytest.raises(ValueError):
+                self.do(by, "link", a, b, weight)
+            return
+        self.do(by, "link", a, b, weight)
+        self.naive.link(a, b, weight)
+        self.look()
+
+    @precondition(lambda self: self.naive.links)
+    @rule(by=who, data=st.data())
+    def unlink(self, by: str, data: st.DataObject) -> None:
+        a, b = data.draw(st.sampled_from(sorted(self.naive.links)))
+        self.do(by, "unlink", b, a)
+        self.naive.unlink(a, b)
+        self.look()
+
+    @precondition(lambda self: self.naive.notes)
+    @rule(by=who, data=st.data())
+    def forget(self, by: str, data: st.DataObject) -> None:
+        live = st.sampled_from(sorted(self.naive.notes))
+        doomed = data.draw(st.lists(live, min_size=1, max_size=4, unique=True))
+        report = self.do(by, "forget", doomed)
+        assert report["forgotten"] == self.naive.forget(doomed)
+        self.look()
+
+    @rule(by=who, where=st.sampled_from([{"n": 2}, {"domain": "Other"}, {"n": {"in": [1, 3]}}]))
+    def forget_where(self, by: str, where: dict[str, Any]) -> None:
+        report = self.do(by, "forget", where=where)
+        assert report["forgotten"] == self.naive.forget(where=where)
+        self.look()
+
+    @precondition(lambda self: self.naive.notes)
+    @rule(by=who, fresh=metadata, data=st.data())
+    def update(self, by: str, fresh: dict[str, Any], data: st.DataObject) -> None:
+        note = data.draw(st.sampled_from(sorted(self.naive.notes)))
+        self.do(by, "update", note, metadata=fresh)
+        self.naive.update(note, metadata=fresh)
+        self.look()
+
+    @rule(
+        by=who,
+        asked=st.lists(names, max_size=3),
+        k=st.integers(1, 6),
+        hops=st.integers(1, 3),
+        some=filters,
+    )
+    def read(self, by: str, asked: list[str], k: int, hops: int, some: dict[str, Any]) -> None:
+        self.same_read(by, concepts=asked, k=k, hops=hops, **some)
+
+    @rule(by=who, seed=names, least=st.sampled_from([None, 0.0, 1.5]), depth=st.integers(1, 2))
+    def graph(self, by: str, seed: str, least: float | None, depth: int) -> None:
+        given = {"depth": depth, "min_weight": least}
+        found = self.do(by, "graph", [seed], limit=500, **given)
+        nodes, edges, applied = self.naive.graph([seed], **given)
+        assert {fold(name): degree for name, degree in found["nodes"].items()} == nodes
+        assert {pair_of(edge) for edge in found["edges"]} == edges
+        assert (found["truncated"], found["min_weight_applied"]) == (False, applied)
+
+    @rule(by=who, cue=names)
+    def associate(self, by: str, cue: str) -> None:
+        found = [(fold(name), weight) for name, weight in self.do(by, "associate", [cue], k=3)]
+        want = self.naive.associate(cue, k=100)
+        assert [weight for _, weight in found] == [weight for _, weight in want[:3]]
+        assert set(found) <= set(want)
+
+    @rule(by=st.sampled_from(["main", "second"]), fast=st.booleans())
+    def reopen(self, by: str, fast: bool) -> None:
+        import fastassoc as fa
+
+        getattr(self, by).close()
+        if not fast:
+            self.do("process", "links")
+        setattr(self, by, fa.open(self.path, clock=self.clock, sync="normal"))
+        self.look()
+
+    @rule(by=who)
+    def snapshot(self, by: str) -> None:
+        self.do(by, "snapshot")
+        self.look()
+
+    @rule(by=who)
+    def vacuum(self, by: str) -> None:
+        self.mark(by)  # so that the purge shares its time with an operation that both know
+        self.do(by, "vacuum")
+        self.naive.vacuum()
+        self.look()
+
+    @rule(by=who, span=st.sampled_from([1, 3_600_000_000, 30 * DAY, -1, -DAY, -400 * DAY]))
+    def jump(self, by: str, span: int) -> None:
+        self.mark(by)
+        self.clock.stamp += span
+
+    def mark(self, by: str) -> None:
+        """Give the store and the model one last operation at the same time."""
+        self.do(by, "link", "mark", "marked", 1.0)
+        self.naive.link("mark", "marked", 1.0)
+
+
+def pair_of(edge: str) -> tuple[str, str]:
+    a, b = sorted(map(fold, edge.split("\0")))
+    return a, b
+
+
+def folded(links: dict[str, list[Any]]) -> dict[tuple[str, str], list[Any]]:
+    return {pair_of(key): row for key, row in links.items()}
+
+
+def via_of(hit: dict[str, Any]) -> list[str]:
+    return sorted(map(fold, hit["via"]))
+
+
+@pytest.fixture
+def second_process(worker: Worker) -> Iterator[None]:
+    Machine.process = worker
+    yield
+    del Machine.process
+
+
+@pytest.mark.usefixtures("second_process")
+def test_random_operations() -> None:
+    Machine.taken = 0
+    while Machine.taken < STEPS:  # an example may be shorter than it could be
+        run_state_machine_as_test(
+            Machine,
+            settings=settings(
+                max_examples=-(-(STEPS - Machine.taken) // LENGTH),
+                stateful_step_count=LENGTH,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+                print_blob=True,
+            ),
+        )
