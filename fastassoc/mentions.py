@@ -223,7 +223,9 @@ class _Words:
         self.seen.add(word)
         shape = self._shape(word)
         settled = self._settled
-        if settled and any(shape[:n] in settled for n in range(len(shape) + 1)):
+        if word[-1].isdigit():  # its own stem, which costs nothing to tell
+            self._place(word)
+        elif settled and any(shape[:n] in settled for n in range(len(shape) + 1)):
             self._place(word)
         else:
             self._waiting.setdefault("" if self._whole else shape[:2], []).append(word)
