@@ -7,6 +7,7 @@ handle and by a long-lived second process. ``FASTASSOC_STEPS`` says how many ste
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -392,3 +393,78 @@ def test_random_operations() -> None:
                 print_blob=True,
             ),
         )
+
+
+@pytest.mark.parametrize("seed", range(max(2, STEPS // 2000)))
+def test_larger_runs(path: Path, clock: Clock, seed: int) -> None:
+    """Batches, lessons and forgetting in hundreds and thousands, through two handles."""
+    import fastassoc as fa
+
+    draw, naive = random.Random(seed), NaiveMemory(lambda: clock.stamp)
+    ways = [fa.open(path, clock=clock, sync="normal") for _ in range(2)]
+
+    def concepts(most: int) -> list[str]:
+        return [f"c{int(250 * draw.random() ** 2)}" for _ in range(draw.randint(0, most))]
+
+    def some_rows(count: int) -> list[dict[str, Any]]:
+        size = len(naive.notes)
+        texts = [f"text {draw.randrange(50)}" for _ in range(count)]
+        numbers = [
+            size + n if draw.random() < 0.9 else draw.randrange(size + 1) for n in range(count)
+        ]
+        return [
+            {"id": f"n{number}", "text": text, "concepts": concepts(6)}
+            for number, text in zip(numbers, texts, strict=True)
+        ]
+
+    def compare(mem: Any) -> None:
+        found = folded(ask(mem, "links"))
+        want = {
+            ab: [
+                link.weight,
+                link.written,
+                link.taught,
+                link.count,
+                link.created_at,
+                link.updated_at,
+            ]
+            for ab, link in naive.links.items()
+        }
+        assert {ab: row[:4] + row[5:] for ab, row in found.items()} == want
+        assert all(abs(row[4] - naive.links[ab].valence) < 1e-6 for ab, row in found.items())
+        for hops in (1, 2, 3):
+            asked, k = concepts(3), draw.choice([1, 5, 20])
+            hits = mem.read(concepts=asked, k=k, hops=hops)
+            got = [(hit.id, hit.rank_score, hit.source, hit.via) for hit in hits]
+            expected = naive.read(asked, k=k, hops=hops).hits
+            assert got == [(hit.id, hit.rank_score, hit.source, hit.via) for hit in expected]
+
+    for _ in range(20):
+        clock.advance(minutes=draw.randint(0, 3))
+        mem = draw.choice(ways)
+        kind = draw.choice(
+            ["batch", "batch", "teach", "teach", "forget", "snapshot", "vacuum", "open"]
+        )
+        if kind == "batch":
+            batch, how = some_rows(draw.choice([5, 100, 1200])), draw.choice(["skip", "replace"])
+            ask(mem, "write_batch", batch, on_duplicate=how)
+            naive.write_batch(batch, on_duplicate=how)
+        elif kind == "teach":
+            used = draw.sample(sorted(naive.notes), min(3, len(naive.notes)))
+            given = {"asked": concepts(4), "used": used, "used_concepts": ["c0", *concepts(90)]}
+            for outcome in draw.sample([1.0, -1.0, 0.3, -0.7], 2):
+                ask(mem, "feedback", **given, outcome=outcome)
+                naive.feedback(**given, outcome=outcome)
+        elif kind == "forget":
+            doomed = draw.sample(sorted(naive.notes), len(naive.notes) // draw.choice([3, 50]))
+            ask(mem, "forget", doomed)
+            naive.forget(doomed)
+        elif kind == "open":
+            ways.remove(mem)
+            mem.close()
+            ways.append(fa.open(path, clock=clock, sync="normal"))
+        else:
+            ask(mem, kind)
+        compare(draw.choice(ways))
+    for mem in ways:
+        mem.close()
