@@ -131,7 +131,7 @@ class NoteBatch:
         columns = {
             name: pa.array([row.get(name) for row in rows], dtype)
             for name, dtype in NOTE_COLUMNS.items()
-            if any(name in row for row in rows)
+            if name in ("id", "text") or any(name in row for row in rows)
         }
         return cls(
             columns=columns,

@@ -930,6 +930,22 @@ def test_l64_an_interrupted_ingest_goes_on_where_it_stopped(path: Path, tmp_path
     assert found
 
 
+def test_l64_an_interrupted_ingest_that_ends_with_nothing_new(path: Path, tmp_path: Path) -> None:
+    source, rows = corpus(tmp_path, 200)
+
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with fa.open(path) as mem:
+        with pytest.raises(KeyboardInterrupt):
+            mem.ingest(str(source), batch_rows=100, progress=stop)
+        mem.write_batch(rows[100:])
+        mem.ingest(str(source), batch_rows=100)  # its end is an operation without a note
+    with fa.open(path) as mem:
+        assert len(mem) == 200
+        assert counts(mem) == counted(rows)
+
+
 def test_l64_rejects_are_reported_with_reasons(path: Path, tmp_path: Path) -> None:
     source, _ = corpus(tmp_path, 1000, bad=4)
     with fa.open(path) as mem:
