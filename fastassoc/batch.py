@@ -84,9 +84,7 @@ class NoteBatch:
 
     def used(self) -> list[int]:
         """Codes of the names in use, in order of first appearance."""
-        codes, first = np.unique(self.concepts, return_index=True)
-        used: list[int] = codes[np.argsort(first)].tolist()
-        return used
+        return list(dict.fromkeys(self.concepts.tolist()))
 
     # -- as JSON: an operation small enough for one journal row ---------------------------------
 
@@ -128,10 +126,11 @@ class NoteBatch:
             declared = set(row.get("subjects", ()))
             subject.extend(place in declared for place in range(len(names)))
             ptr.append(len(flat))
+        given = {"id", "text"}.union(*rows)
         columns = {
             name: pa.array([row.get(name) for row in rows], dtype)
             for name, dtype in NOTE_COLUMNS.items()
-            if name in ("id", "text") or any(name in row for row in rows)
+            if name in given
         }
         return cls(
             columns=columns,

@@ -20,7 +20,17 @@ from numpy.typing import NDArray
 from fastassoc.errors import InvalidInput
 from fastassoc.times import EPOCH, HIGH, LOW
 
-__all__ = ["FIELDS", "Lists", "Reasons", "from_column", "from_values", "microseconds", "shown"]
+__all__ = [
+    "FIELDS",
+    "Bad",
+    "Lists",
+    "Reasons",
+    "from_column",
+    "from_value",
+    "from_values",
+    "microseconds",
+    "shown",
+]
 
 Column = Any  # a pyarrow array: its stubs differ too much from one version to the next
 pc: Any = pyarrow.compute
@@ -28,6 +38,7 @@ FIELDS = (
     *("text", "id", "concepts", "subjects", "vector", "domain", "created_at", "metadata"),
     *("session", "importance", "category", "fingerprint", "external_ref", "author", "supersedes"),
 )
+LISTS = ("concepts", "subjects", "supersedes")
 MOST_BYTES = {"id": 512, "domain": 256}  # these are never empty either
 
 DAY = 86_400_000_000
@@ -53,7 +64,7 @@ class Lists(NamedTuple):
     null: NDArray[np.bool_]
 
 
-class _Bad(Exception):
+class Bad(Exception):
     """The reason why one value is refused."""
 
 
@@ -83,21 +94,38 @@ def make(values: Any, dtype: pa.DataType | None = None) -> Column:
     return one_array(pa.array(values, dtype))
 
 
+def from_value(field: str, value: Any) -> Any:
+    """One value, checked as `from_values` does: a str, int, float or list of str; perhaps None.
+
+    Raises
+    ------
+    Bad
+        It is refused; the reason begins with the field.
+    """
+    try:
+        if field in LISTS:
+            return [_name(name) for name in _list(value)]
+        if field in CHECKS:
+            return CHECKS[field](value)
+        text = _string(value)
+        reason = misfit(field, text)
+    except Bad as bad:
+        raise Bad(f"{field}: {bad}") from None
+    if reason is not None:
+        raise Bad(f"{field}: {reason}")
+    return text
+
+
 def from_values(field: str, values: list[Any], reasons: Reasons) -> Column | Lists:
     """The field's values, checked; `reasons` takes the rows refused, by number.
 
     Returns an array [n] of the type in NOTE_COLUMNS, or Lists for concepts, subjects, supersedes.
     """
-    if field in ("concepts", "subjects", "supersedes"):
+    if field in LISTS:
         return _lists(field, values, reasons)
-    if field == "created_at":
-        return make(_each(field, values, _time, reasons), pa.int64())
-    if field == "importance":
-        return make(_each(field, values, _share, reasons), pa.float64())
-    if field == "metadata":
-        return make(_each(field, values, _metadata, reasons), pa.string())
-    if field == "vector":
-        return make(_each(field, values, _vector, reasons), pa.string())
+    if field in CHECKS:
+        kind = {"created_at": pa.int64(), "importance": pa.float64()}.get(field, pa.string())
+        return make(_each(field, values, CHECKS[field], reasons), kind)
     return check_strings(field, _strings(field, values, reasons), reasons)
 
 
@@ -108,7 +136,7 @@ def from_column(field: str, column: Column, reasons: Reasons) -> Column | Lists:
     n = len(array)
     if array.null_count == n:
         return from_values(field, [None] * n, reasons)
-    if field in ("concepts", "subjects", "supersedes"):
+    if field in LISTS:
         if is_list(kind) and pa.types.is_string(kind.value_type):
             return _list_column(field, array, reasons)
     elif field == "created_at" and pa.types.is_integer(kind):
@@ -137,7 +165,7 @@ def _each(
     for row, value in enumerate(values):
         try:
             out.append(None if value is None else check(value))
-        except _Bad as bad:
+        except Bad as bad:
             reasons.setdefault(row, f"{field}: {bad}")
             out.append(None)
     return out
@@ -145,9 +173,9 @@ def _each(
 
 def _string(value: object) -> str:
     if not isinstance(value, str):
-        raise _Bad(f"found {shown(value)}, expected a str.")
+        raise Bad(f"found {shown(value)}, expected a str.")
     if not _encodable(value):
-        raise _Bad(f"found a lone surrogate in {value[:60]!a}, expected text that UTF-8 can hold.")
+        raise Bad(f"found a lone surrogate in {value[:60]!a}, expected text that UTF-8 can hold.")
     return str(value)
 
 
@@ -179,7 +207,7 @@ def _time(value: Any) -> int:
         try:
             value = datetime.fromisoformat(value.strip())
         except ValueError:
-            raise _Bad(
+            raise Bad(
                 f"found {shown(value)}, expected an ISO 8601 time such as 2024-05-01T12:00:00Z."
             ) from None
     if isinstance(value, date) and not isinstance(value, datetime):
@@ -188,47 +216,55 @@ def _time(value: Any) -> int:
         try:
             value = microseconds(value)
         except (ValueError, TypeError, OverflowError):
-            raise _Bad(f"found {shown(value)}, expected a time.") from None
+            raise Bad(f"found {shown(value)}, expected a time.") from None
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise _Bad(
+        raise Bad(
             f"found {shown(value)}, expected a datetime, an ISO 8601 str, or whole microseconds "
             "since 1970 (UTC)."
         )
     if not LOW <= value <= HIGH:
-        raise _Bad(f"found {value}, expected microseconds since 1970 within the years 1 to 9999.")
+        raise Bad(f"found {value}, expected microseconds since 1970 within the years 1 to 9999.")
     return int(value)
 
 
 def _share(value: Any) -> float:
     good = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if not good or not 0.0 <= value <= 1.0:
-        raise _Bad(f"found {shown(value)}, expected a number from 0 to 1.")
+        raise Bad(f"found {shown(value)}, expected a number from 0 to 1.")
     return float(value)
 
 
 def _vector(value: Any) -> str:
-    raise _Bad("vectors are not supported yet; leave the field out.")
+    raise Bad("vectors are not supported yet; leave the field out.")
 
 
 def _metadata(value: Any) -> str | None:
     if not isinstance(value, Mapping):
-        raise _Bad(f"found {shown(value)}, expected a JSON object (a dict).")
+        raise Bad(f"found {shown(value)}, expected a JSON object (a dict).")
     try:
         _keys_are_strings(value)
         text = _to_json(dict(value))
     except RecursionError:
-        raise _Bad("found values nested too deeply, or within themselves.") from None
+        raise Bad("found values nested too deeply, or within themselves.") from None
     except (TypeError, ValueError) as error:
-        raise _Bad(f"found what JSON cannot hold ({error}).") from None
+        raise Bad(f"found what JSON cannot hold ({error}).") from None
     if not _encodable(text):
-        raise _Bad("found a lone surrogate, expected text that UTF-8 can hold.")
+        raise Bad("found a lone surrogate, expected text that UTF-8 can hold.")
     return text if value else None
+
+
+CHECKS: dict[str, Callable[[Any], Any]] = {
+    "created_at": _time,
+    "importance": _share,
+    "metadata": _metadata,
+    "vector": _vector,
+}
 
 
 def _keys_are_strings(value: Mapping[Any, Any]) -> None:
     for key, inner in value.items():
         if not isinstance(key, str):
-            raise _Bad(f"found the key {shown(key)}, expected keys that are str.")
+            raise Bad(f"found the key {shown(key)}, expected keys that are str.")
         if isinstance(inner, dict):
             _keys_are_strings(inner)
         elif isinstance(inner, (list, tuple)):
@@ -247,9 +283,9 @@ def _parsed(value: str) -> Any:
     try:
         found = json.loads(value)
     except (ValueError, RecursionError):
-        raise _Bad(f"found {shown(value)}, expected a JSON object.") from None
+        raise Bad(f"found {shown(value)}, expected a JSON object.") from None
     if not isinstance(found, dict):
-        raise _Bad(f"found {shown(found)}, expected a JSON object.")
+        raise Bad(f"found {shown(found)}, expected a JSON object.")
     return found
 
 
@@ -278,12 +314,12 @@ def _list(value: Any) -> Sequence[Any]:
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return cast(list[Any], value.tolist())
     hint = f"; write [{shown(value).partition(' ')[2]}]" if isinstance(value, str) else ""
-    raise _Bad(f"found {shown(value)}, expected a list of names{hint}.")
+    raise Bad(f"found {shown(value)}, expected a list of names{hint}.")
 
 
 def _name(value: Any) -> str:
     if not isinstance(value, str):
-        raise _Bad(f"found {shown(value)} in the list, expected names (str).")
+        raise Bad(f"found {shown(value)} in the list, expected names (str).")
     return _string(value)
 
 
@@ -419,7 +455,7 @@ def _decoded(value: bytes | None) -> str | None:
     try:
         return None if value is None else value.decode()
     except UnicodeDecodeError:
-        raise _Bad(f"found {value[:60]!r}, expected UTF-8.") from None  # type: ignore[index]
+        raise Bad(f"found {value[:60]!r}, expected UTF-8.") from None  # type: ignore[index]
 
 
 def _list_column(field: str, array: Column, reasons: Reasons) -> Lists:
@@ -479,24 +515,37 @@ def text_parts(array: Column) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     return np.frombuffer(offsets, np.int32, len(array) + 1, 4 * array.offset), held
 
 
+def misfit(field: str, text: str) -> str | None:
+    """Why a text does not fit its field: it is empty, blank or too long; None where it does."""
+    if field == "text":
+        return None if text.strip() else "found nothing but white space, expected text."
+    if field not in MOST_BYTES:
+        return None
+    most, size = MOST_BYTES[field], len(text.encode())
+    if 0 < size <= most:
+        return None
+    found = f"{size} bytes ({shown(text)})" if size else "''"
+    return f"found {found}, expected 1 to {most} bytes of UTF-8."
+
+
 def check_strings(field: str, array: Column, reasons: Reasons) -> Column:
-    """The texts, null where one is empty, blank or too long for its field."""
+    """The texts, null where one is a `misfit`; only those that may be are looked at."""
+    if field != "text" and field not in MOST_BYTES:
+        return array
     offsets, data = text_parts(array)
     sizes = np.diff(offsets)
-    present = ~mask(array.is_null()) if array.null_count else np.ones(len(array), np.bool_)
-    wrong: list[int] = []
+    maybe = sizes == 0
     if field == "text":
-        maybe = sizes == 0
         held = np.flatnonzero(~maybe)
         maybe[held] = SPACE_BYTES[data[offsets[:-1][held]]]
-        for row in np.flatnonzero(maybe & present).tolist():
-            if not array[row].as_py().strip():
-                wrong.append(row)
-                reasons.setdefault(row, "text: found nothing but white space, expected text.")
-    elif field in MOST_BYTES:
-        most = MOST_BYTES[field]
-        for row in np.flatnonzero(((sizes == 0) | (sizes > most)) & present).tolist():
+    else:
+        maybe |= sizes > MOST_BYTES[field]
+    if array.null_count:
+        maybe &= ~mask(array.is_null())
+    wrong: list[int] = []
+    for row in np.flatnonzero(maybe).tolist():
+        reason = misfit(field, array[row].as_py())
+        if reason is not None:
             wrong.append(row)
-            found = f"{sizes[row]} bytes ({shown(array[row].as_py())})" if sizes[row] else "''"
-            reasons.setdefault(row, f"{field}: found {found}, expected 1 to {most} bytes of UTF-8.")
+            reasons.setdefault(row, f"{field}: {reason}")
     return nulled(array, np.array(wrong, np.int64)) if wrong else array

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fastassoc.batch import NOTE_COLUMNS, NoteBatch
 from fastassoc.concepts import extract, fold_name, subject_keys
 from fastassoc.errors import InvalidInput
+from fastassoc.few import FEW, MOST_CONCEPTS, from_few, too_many, unknown_fields
 from fastassoc.fields import (
     FIELDS,
     Column,
@@ -43,7 +44,6 @@ __all__ = [
     "from_dicts",
 ]
 
-MOST_CONCEPTS = 256
 NAMESPACE = UUID("6f1d0f0e-9c1b-5d0a-8a53-0f5e6a2f7c11")  # of ids made from content
 
 Checked = tuple[NoteBatch, list[int], list[tuple[int, str]]]
@@ -93,12 +93,14 @@ def from_dicts(
     held: list[Mapping[str, Any]] = rows  # type: ignore[assignment]
     if not set(map(type, rows)) <= {dict}:
         held = [_mapping(number, row, reasons) for number, row in enumerate(rows)]
+    if len(rows) <= FEW and not isinstance(new_id, ContentIds):
+        return from_few(held, reasons, settings, new_id)
     fields = set(chain.from_iterable(held))
     unknown = fields.difference(FIELDS)
     if unknown:
         for number, row in enumerate(held):
             if not unknown.isdisjoint(row):
-                reasons.setdefault(number, _unknown(unknown.intersection(row)))
+                reasons.setdefault(number, unknown_fields(unknown.intersection(row)))
     columns = {
         field: from_values(field, [row.get(field) for row in held], reasons)
         for field in FIELDS
@@ -129,7 +131,7 @@ def from_arrow(
     """
     unknown = set(table.column_names).difference(FIELDS)
     if unknown or len(set(table.column_names)) < table.num_columns:
-        raise InvalidInput(_unknown(unknown or set(table.column_names)))
+        raise InvalidInput(unknown_fields(unknown or set(table.column_names)))
     return from_columns(
         {name: table.column(name) for name in table.column_names}, table.num_rows, settings, new_id
     )
@@ -160,11 +162,6 @@ def _mapping(number: int, row: Any, reasons: Reasons) -> Mapping[str, Any]:
     else:
         reasons[number] = f"found {shown(row)}, expected a dict of a note's fields."
     return {}
-
-
-def _unknown(fields: set[Any]) -> str:
-    found = ", ".join(sorted(map(repr, fields)))
-    return f"found the fields {found}, expected each once, and only: {', '.join(FIELDS)}."
 
 
 # -- from checked columns to a batch --------------------------------------------------------------
@@ -346,8 +343,7 @@ class _Names:
         rows = np.flatnonzero(self.good)
         over = (counts > MOST_CONCEPTS) & ~self.extracted[rows]
         for row, count in zip(rows[over].tolist(), counts[over].tolist(), strict=True):
-            found = f"concepts: found {count} names, expected at most {MOST_CONCEPTS}; "
-            self._refuse(row, found + "split the note.")
+            self._refuse(row, too_many(count))
         return bool(over.any())
 
 

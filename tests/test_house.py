@@ -44,7 +44,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "transfer": TOOLS | {"exported"},
     # what callers bring
     "ids": set(),
-    "rows": TOOLS | {"concepts"},
+    "few": TOOLS | {"concepts"},
+    "rows": TOOLS | {"concepts", "few"},
     "mapping": TOOLS | {"rows"},
     "parquetguard": {"errors"},
     "sources": TOOLS | {"rows", "parquetguard"},

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
+from unittest.mock import patch
 
 import naive_rows
 import numpy as np
@@ -360,6 +361,37 @@ def test_arrow_equals_dicts(rows: list[dict[str, Any]], data: st.DataObject) -> 
     assert [row for row, _ in rejects] == [row for row, _ in rejects2]
     made, also = from_arrow(table, PLAIN, ContentIds()), from_dicts(rows, PLAIN, ContentIds())
     same(made[0], also[0])
+
+
+odd = st.sampled_from([None, 5, "", " ", "a", "Mercury (planet)", "x" * 600, "\ud800", b"x", True])
+odd |= st.sampled_from([[], ["a", 1], ("A", "a"), {"b", "a"}, ["é", "É", "a" * 300], ["\ud800"]])
+odd |= st.sampled_from([{"k": [1]}, {"k": float("nan")}, {}, "2024-05-01T12:00", 2**63])
+odd |= st.sampled_from([[str(n) for n in range(257)], date(2024, 5, 1)])
+
+
+@given(
+    st.lists(
+        st.builds(
+            lambda row, others: {**row, **others},
+            values,
+            st.dictionaries(st.sampled_from(FIELDS), odd),
+        )
+        | st.just({"body": 1, "id": ""})
+        | st.sampled_from([7, Refused("torn")]),
+        max_size=5,
+    ),
+    st.booleans(),
+    st.sampled_from([PLAIN, Settings(), Settings(names="exact")]),
+)
+@settings(max_examples=300, deadline=None)
+def test_few_rows_equal_many(rows: list[Any], named: bool, chosen: Settings) -> None:
+    new_id = number if named else None
+    one, *others = from_dicts(rows, chosen, new_id)
+    with patch("fastassoc.rows.FEW", -1):
+        two, *expected = from_dicts(rows, chosen, new_id)
+    same(one, two)
+    assert others == expected
+    assert one.columns.keys() == two.columns.keys()
 
 
 def test_arrow_metadata_forms() -> None:
