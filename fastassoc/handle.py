@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -80,7 +80,7 @@ class Handle(Reader):
             with self._lock:
                 position = held.append(operation)
                 report = self._apply(operation, position)
-        self._port.tend(self)
+        self._port.tend(self._still)
         return replace(report, seconds=perf_counter() - start)
 
     def _apply(self, operation: Operation, position: int) -> Report:
@@ -98,6 +98,13 @@ class Handle(Reader):
             self._wait_for(at_least)
         with self._lock:
             return self._state.view(text=text)
+
+    @contextmanager
+    def _still(self) -> Iterator[State]:
+        """The state, caught up, that no one changes while the context lasts."""
+        with self._lock:
+            self._view()
+            yield self._state
 
     def _catch_up(self) -> None:
         with self._lock:

@@ -298,7 +298,7 @@ class LinkView:
         "threshold",
     )
 
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self, base: Run, delta: Run, rows: Rows, side: Side, tau: float, n_links: int
     ) -> None:
         self._base = base

@@ -781,7 +781,7 @@ class Memory(Handle):
             False where there was nothing to save or another process is at it.
         """
         self._usable(writing=True)
-        return self._store("snapshot").snapshot(self)
+        return self._store("snapshot").snapshot(self._still)
 
     def verify(self, *, digest: bool = False) -> Verification:
         """Check every file of the store against its hash, and the journal against its chain.
@@ -797,7 +797,7 @@ class Memory(Handle):
             ``ok``, ``problems`` (file, reason), ``files``, ``digest``.
         """
         self._usable()
-        return self._store("verify").verify(self, digest=digest)
+        return self._store("verify").verify(digest=digest)
 
     def vacuum(self) -> Report:
         """Erase what was forgotten from every file of the store.
@@ -817,7 +817,7 @@ class Memory(Handle):
         self._usable(writing=True)
         store = self._store("vacuum")
         report = self._change("purge", lambda _: ({}, None), None)
-        store.vacuum(self)
+        store.vacuum(self._still)
         return report
 
     def backup(self, target: str | os.PathLike[str]) -> Path:
@@ -838,7 +838,7 @@ class Memory(Handle):
             Something is at `target`.
         """
         self._usable()
-        return self._store("backup").backup(self, Path(target))
+        return self._store("backup").backup(Path(target))
 
     def reembed(self, embedder: Any) -> Report:
         """Not in this version: it keeps no vectors.
@@ -887,9 +887,34 @@ class Memory(Handle):
         InvalidInput
             A line cannot be taken, or the memory holds other things.
         """
-        from fastassoc.transfer import import_into
+        from fastassoc.transfer import pending_parts, read_export
 
-        return import_into(self, lines)
+        whole = read_export(lines)
+        total = Report(repeated=True, position=self.position)
+        last = not whole.parts
+        while not last:
+            sent: list[dict[str, Any]] = []
+
+            def prepare(
+                state: State, sent: list[dict[str, Any]] = sent
+            ) -> tuple[dict[str, Any], None] | Report:
+                sent.extend(pending_parts(state, whole)[:1])
+                return (sent[0], None) if sent else Report()
+
+            made = self._change("import", prepare, None)
+            last = not sent or sent[0]["ingest"]["final"]
+            total = Report(
+                written=total.written + made.written,
+                links_created=total.links_created + made.links_created,
+                repeated=total.repeated and not sent,
+                position=made.position,
+                seconds=total.seconds + made.seconds,
+            )
+        held, wanted = self.settings.to_dict(), whole.settings.to_dict()
+        changes = {name: value for name, value in wanted.items() if held[name] != value}
+        if changes and not total.repeated:
+            total = replace(total, position=self.configure(**changes).position)
+        return total
 
 
 def open_memory(

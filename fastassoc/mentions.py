@@ -223,9 +223,8 @@ class _Words:
         self.seen.add(word)
         shape = self._shape(word)
         settled = self._settled
-        if word[-1].isdigit():  # its own stem, which costs nothing to tell
-            self._place(word)
-        elif settled and any(shape[:n] in settled for n in range(len(shape) + 1)):
+        begun = settled and any(shape[:n] in settled for n in range(len(shape) + 1))
+        if begun or word[-1].isdigit():  # such a word is its own stem, which costs nothing to tell
             self._place(word)
         else:
             self._waiting.setdefault("" if self._whole else shape[:2], []).append(word)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from fastassoc.batch import NOTE_COLUMNS, NoteBatch
 from fastassoc.columns import ArrowColumn, Growable
-from fastassoc.filters import MetadataIndex
 from fastassoc.kernels.notes import prefixes
+from fastassoc.metadata import MetadataIndex
 from fastassoc.postings import Postings, PostingsView
 
 __all__ = ["NOTES_SCHEMA", "Note", "NoteTable", "NotesView"]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from fastassoc.state import Operation, State
 
-if TYPE_CHECKING:
-    from fastassoc.handle import Handle
+__all__ = ["Held", "InMemory", "Port", "Still"]
 
-__all__ = ["Held", "InMemory", "Port"]
+# gives the state, caught up, and holds it still while the context lasts
+Still = Callable[[], AbstractContextManager[State]]
 
 
 class Held(Protocol):
@@ -44,7 +44,7 @@ class Port(Protocol):
     def catch_up(self, state: State) -> State:
         """The state with everything that others did, without waiting for a writer."""
 
-    def tend(self, memory: Handle) -> None:
+    def tend(self, still: Still) -> None:
         """What is due after an operation, such as an automatic snapshot."""
 
     def info(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class InMemory:
             self._done[operation.op_id] = written_ids(operation)
         return self._position
 
-    def tend(self, memory: Handle) -> None:
+    def tend(self, still: Still) -> None:
         """Nothing is due."""
 
     def info(self) -> dict[str, Any]:

@@ -199,7 +199,7 @@ class PostingsView:
         lists = (self.indptr, self.base_rows, self.tail, self.late)
         reading.accumulate(*lists, ids, weights, out)
 
-    def count_read(  # noqa: PLR0917
+    def count_read(
         self,
         asked: NDArray[np.uint32],
         expanded: NDArray[np.uint32],

@@ -15,6 +15,7 @@ from xxhash import xxh3_64_intdigest, xxh3_128
 
 from fastassoc.batch import NoteBatch, one_array
 from fastassoc.concepts import Vocabulary
+from fastassoc.importing import import_notes, with_links
 from fastassoc.kernels.links import pair_keys
 from fastassoc.links import Changed, LinkMatrix, LinkView
 from fastassoc.notes import NotesView, NoteTable
@@ -248,10 +249,21 @@ class State:
         return gone
 
     def _apply_import(self, operation: Operation) -> Report:
-        from fastassoc.transfer import apply_part
-
-        self._mark_ingest(operation.body["ingest"])
-        return apply_part(self, operation.body, operation.at)
+        """Bring in one part of an export; its links take exactly the values given."""
+        body, settings = operation.body, self.settings
+        self._mark_ingest(body["ingest"])
+        if "concepts" in body:
+            self.vocabulary.intern(*map(list, zip(*body["concepts"], strict=True)))
+        if "notes" in body:
+            import_notes(self.notes, self.vocabulary, body["notes"], operation.at)
+        if "links" in body:
+            rule, rate = settings.concept_links, settings.valence_rate
+            self.links = with_links(self.links, self.vocabulary, body["links"], rule, rate)
+        return Report(
+            written=len(body.get("notes", ())),
+            links_created=len(body.get("links", ())),
+            position=self.position,
+        )
 
     def _apply_purge(self, operation: Operation) -> Report:
         """Drop names that no live note and no link holds."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,13 +21,10 @@ from fastassoc import snapshot as disk
 from fastassoc.batch import NoteBatch
 from fastassoc.errors import CorruptStore, StoreError, StoreExists, StoreNotFound
 from fastassoc.journal import Behind, Draft, Entry, Journal, Pointer, Transaction
-from fastassoc.ports import written_ids
+from fastassoc.ports import Still, written_ids
 from fastassoc.settings import Settings
 from fastassoc.snapshot import Segment
 from fastassoc.state import Operation, State
-
-if TYPE_CHECKING:
-    from fastassoc.handle import Handle
 
 __all__ = ["Store", "Verification"]
 
@@ -224,7 +221,7 @@ class Store:
             raise CorruptStore("journal.db", "lost its beginning")
         return state
 
-    def tend(self, memory: Handle) -> None:
+    def tend(self, still: Still) -> None:
         """Take a snapshot when the journal has grown enough."""
         self._since += 1
         if self._since < LOOK_EVERY and self._bytes < SNAPSHOT_BYTES:
@@ -234,7 +231,7 @@ class Store:
         pointer = self._journal.current()
         held = 0 if pointer is None else sum(s.bytes for s in self._manifest(pointer)["segments"])
         if operations >= SNAPSHOT_OPERATIONS or size >= max(SNAPSHOT_BYTES, held // 4):
-            self.snapshot(memory)
+            self.snapshot(still)
         else:
             self._since = 0
 
@@ -265,12 +262,12 @@ class Store:
 
     # -- snapshots ------------------------------------------------------------------------------
 
-    def snapshot(self, memory: Handle) -> bool:
+    def snapshot(self, still: Still) -> bool:
         """Save the state; False if there is nothing new or another snapshotter is at work."""
         with disk.try_lock(self.root) as mine:
-            return mine and self._snapshot(memory, whole=False)
+            return mine and self._snapshot(still, whole=False)
 
-    def _snapshot(self, memory: Handle, *, whole: bool) -> bool:
+    def _snapshot(self, still: Still, *, whole: bool) -> bool:
         """Write and publish a snapshot, under the snapshotter's lock.
 
         `whole` writes every note anew, so that nothing forgotten is in any segment.
@@ -279,9 +276,7 @@ class Store:
         pointer = self._journal.current()
         manifest = None if pointer is None else self._manifest(pointer)
         known = [] if manifest is None else self._dead(manifest)
-        with memory._lock:
-            memory._view()
-            state = memory._state
+        with still() as state:
             if pointer is not None and pointer.seq >= state.position and not whole:
                 return False
             plan = Plan.of(state, manifest, known, whole=whole)
@@ -338,13 +333,13 @@ class Store:
             keep.update(s.name for s in bulk_segments(entries_from(transaction, after)))
             disk.sweep(self.root, keep)
 
-    def vacuum(self, memory: Handle) -> None:
+    def vacuum(self, still: Still) -> None:
         """Write everything anew without what was forgotten, and erase all that is old."""
         end = time.monotonic() + self.timeout
         while True:
             with disk.try_lock(self.root) as mine:
                 if mine:
-                    self._snapshot(memory, whole=True)
+                    self._snapshot(still, whole=True)
                     pointer = self._journal.current()
                     if pointer is not None:
                         self._journal.drop(pointer.seq)
@@ -359,7 +354,7 @@ class Store:
 
     # -- copies and checks ----------------------------------------------------------------------
 
-    def backup(self, memory: Handle, target: Path) -> Path:
+    def backup(self, target: Path) -> Path:
         """Copy the store, as of one moment, into a folder that appears whole."""
         if target.exists() or target.is_symlink():
             raise StoreExists(f"{target} exists: name a folder that does not.")
@@ -402,7 +397,7 @@ class Store:
                 raise StoreError("another process is taking a snapshot; try again.")
             time.sleep(0.005)
 
-    def verify(self, memory: Handle, *, digest: bool) -> Verification:
+    def verify(self, *, digest: bool) -> Verification:
         """Check every file, and load the store anew if a digest is wanted."""
         with self._undisturbed():
             problems = list(self._journal.verify())

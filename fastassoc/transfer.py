@@ -8,14 +8,12 @@ missing. Times are microseconds since 1970, UTC. Concepts are named by their key
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from fastassoc.batch import NoteBatch
 from fastassoc.errors import InvalidInput
 from fastassoc.exported import (
     FORMAT,
@@ -25,18 +23,12 @@ from fastassoc.exported import (
     counts,
     read_export,
 )
-from fastassoc.reports import Report
-
-if TYPE_CHECKING:
-    from fastassoc.memory import Memory
-    from fastassoc.state import State
+from fastassoc.state import State
 
 __all__ = [
     "FORMAT",
     "Exported",
-    "apply_part",
     "export_lines",
-    "import_into",
     "pending_parts",
     "read_export",
 ]
@@ -130,41 +122,7 @@ def _note_row(
     return row
 
 
-# -- the operation ------------------------------------------------------------------------------
-
-
-def import_into(mem: Memory, lines: Iterable[Mapping[str, Any]]) -> Report:
-    """Bring an export into an empty memory, part by part; see `Memory.import_lines`.
-
-    All rows are checked before the first part is saved. After an interruption the same import goes
-    on where it stopped; where everything is there already, nothing changes (``repeated``).
-    """
-    whole = read_export(lines)
-    total = Report(repeated=True, position=mem.position)
-    last = not whole.parts
-    while not last:
-        sent: list[dict[str, Any]] = []
-
-        def prepare(
-            state: State, sent: list[dict[str, Any]] = sent
-        ) -> tuple[dict[str, Any], None] | Report:
-            sent.extend(pending_parts(state, whole)[:1])
-            return (sent[0], None) if sent else Report()
-
-        made = mem._change("import", prepare, None)
-        last = not sent or sent[0]["ingest"]["final"]
-        total = Report(
-            written=total.written + made.written,
-            links_created=total.links_created + made.links_created,
-            repeated=total.repeated and not sent,
-            position=made.position,
-            seconds=total.seconds + made.seconds,
-        )
-    held, wanted = mem.settings.to_dict(), whole.settings.to_dict()
-    changes = {name: value for name, value in wanted.items() if held[name] != value}
-    if changes and not total.repeated:
-        total = replace(total, position=mem.configure(**changes).position)
-    return total
+# -- in -----------------------------------------------------------------------------------------
 
 
 def pending_parts(state: State, whole: Exported) -> list[dict[str, Any]]:
@@ -197,56 +155,3 @@ def pending_parts(state: State, whole: Exported) -> list[dict[str, Any]]:
         for place, part in enumerate(whole.parts)
         if place >= done
     ]
-
-
-def apply_part(state: State, body: Mapping[str, Any], at: int) -> Report:
-    """Bring one part of a plan into a state that holds nothing else.
-
-    Links take exactly the values given: the notes of an import write none.
-    """
-    if "concepts" in body:
-        keys, shown = zip(*body["concepts"], strict=True)
-        state.vocabulary.intern(list(keys), list(shown))
-    if "notes" in body:
-        _apply_notes(state, body["notes"], at)
-    if "links" in body:
-        _apply_links(state, body["links"])
-    return Report(
-        written=len(body.get("notes", ())),
-        links_created=len(body.get("links", ())),
-        position=state.position,
-    )
-
-
-def _apply_notes(state: State, rows: list[dict[str, Any]], at: int) -> None:
-    table, batch = state.notes, NoteBatch.from_rows(rows)
-    ids = state.vocabulary.intern(batch.keys, batch.keys)  # all there: concepts came first
-    concepts = ids[batch.concepts] if len(batch.concepts) else batch.concepts
-    places = table.append(batch, concepts, at).tolist()
-    table.written_at.array[places[0] : places[-1] + 1] = [row["written_at"] for row in rows]
-    for place, row in zip(places, rows, strict=True):
-        if row.get("valence"):
-            table.valence[place] = row["valence"]
-        if row.get("supersedes"):
-            table.supersede(place, row["supersedes"])
-
-
-def _apply_links(state: State, rows: list[list[Any]]) -> None:
-    a, b, weight, written, valence, count, created, updated = zip(*rows, strict=True)
-    ends = np.array([state.vocabulary.intern(keys, keys) for keys in (list(a), list(b))])
-    held = state.links.to_arrow()
-    values = {
-        "a": ends.min(axis=0),
-        "b": ends.max(axis=0),
-        "weight": weight,
-        "written": written,
-        "count": count,
-        "valence": valence,
-        "created_at": created,
-        "updated_at": updated,
-    }
-    added = pa.table({f.name: pa.array(values[f.name], f.type) for f in held.schema})
-    whole = pa.concat_tables([held, added.cast(held.schema)])
-    whole = whole.sort_by([("a", "ascending"), ("b", "ascending")]).combine_chunks()
-    rule, rate = state.settings.concept_links, state.settings.valence_rate
-    state.links = type(state.links).from_arrow(whole, rule, rate)

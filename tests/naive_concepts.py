@@ -96,12 +96,18 @@ class Vocabulary:
 
     def variants_of(self, name):
         key = fold_name(name, self.mode)
-        stems = self.stems(tokens(key))
         return [
             i
             for i, one in enumerate(self.names)
-            if one and stems and one[0] != key and self.stems(tokens(one[0])) == stems
+            if one and tokens(key) and one[0] != key and self.endings_apart(one[0], key)
         ]
+
+    def endings_apart(self, one, two):
+        """Equal stems, word by word, signs and all."""
+        words = (fold_name(name, "fold").split(" ") for name in (one, two))
+        return self.stems(tokens(one)) == self.stems(tokens(two)) and (
+            [self.stem(word) for word in next(words)] == [self.stem(word) for word in next(words)]
+        )
 
     def variants(self, concept):
         own = self.names[concept]

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1] / "fastassoc"
 FILES = sorted(ROOT.rglob("*.py"))
 
 TOOLS = {"errors", "settings", "kernels", "words", "times", "fields", "columns", "batch", "reports"}
-TOOLS |= {"filters", "postings"}
+TOOLS |= {"postings"}
 TABLES = {"notes", "concepts", "text", "links"}
 INTAKE = {"batches", "dryrun", "mapping", "rejects", "rows", "sources"}
 ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may import
@@ -29,19 +29,21 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "columns": {"errors"},
     "batch": {"errors", "columns"},
     "reports": set(),
-    "filters": {"errors"},
+    "metadata": set(),
+    "filters": {"errors", "metadata", "notes"},
     "postings": {"errors", "kernels"},
     "extract": {"words"},
     "mentions": {"words"},
     "linkview": {"errors", "kernels"},
     # the tables do not know one another, nor the disk
-    "notes": TOOLS,
+    "notes": TOOLS | {"metadata"},
     "concepts": TOOLS | {"extract", "mentions"},
     "text": TOOLS,
     "links": TOOLS | {"linkview"},
-    "state": TOOLS | TABLES | {"transfer"},
+    "importing": TOOLS | TABLES,
+    "state": TOOLS | TABLES | {"importing"},
     "exported": TOOLS | {"concepts"},
-    "transfer": TOOLS | {"exported"},
+    "transfer": TOOLS | {"exported", "state"},
     # what callers bring
     "ids": set(),
     "few": TOOLS | {"concepts"},
@@ -56,9 +58,9 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     # reading
     "answers": set(),
     "query": {"errors", "settings", "times", "filters"},
-    "read": TOOLS | TABLES | {"state", "answers", "query"},
+    "read": TOOLS | TABLES | {"state", "answers", "filters", "query"},
     "tables": {"errors", "settings", "times", "state"},
-    "reader": TOOLS | TABLES | {"state", "answers", "query", "read", "tables"},
+    "reader": TOOLS | TABLES | {"state", "answers", "filters", "query", "read", "tables"},
     "control": TOOLS | TABLES | {"state", "reader"},
     # the disk moves Arrow tables and bytes, and knows no note and no link
     "files": {"errors"},
@@ -74,8 +76,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "store": TOOLS | {"journal", "snapshot", "chain", "host", "ports", "state", "notes"},
     "handle": TOOLS | {"state", "ports", "query", "reader"},
     "memory": TOOLS
-    | {"answers", "batches", "concepts", "control", "handle", "ids", "ingest", "ports", "query"}
-    | {"rows", "state", "store", "transfer"},
+    | {"answers", "batches", "concepts", "control", "filters", "handle", "ids", "ingest", "ports"}
+    | {"query", "rows", "state", "store", "transfer"},
     "warming": {"memory"},
     # strangers, who use what is public
     "__init__": {"errors", "settings", "memory", "answers", "reports", "warming"},

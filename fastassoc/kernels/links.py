@@ -5,8 +5,6 @@ float64[n, 3] (weight, written, valence) and ``ints`` int64[n, 3] (count, create
 A count of `GONE` marks a tombstone: an older run holds the link, but it is no more.
 """
 
-# ruff: noqa: PLR0917  (a kernel takes each array by place: one call from Python, no wrapping)
-
 from __future__ import annotations
 
 import math

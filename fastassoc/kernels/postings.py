@@ -3,8 +3,6 @@
 A tail key is ``term << 32 | row`` (uint64), so one sorted array holds every list of the tail.
 """
 
-# ruff: noqa: PLR0917  (a kernel takes each array by place: one call from Python, no wrapping)
-
 from __future__ import annotations
 
 import numpy as np

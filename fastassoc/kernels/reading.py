@@ -4,8 +4,6 @@ Scratch is dense float64, all zeros before and after a call of `count_read`. A r
 taken in the order of the given ids, so a score does not depend on how the lists are stored.
 """
 
-# ruff: noqa: PLR0917  (a kernel takes each array by place: one call from Python, no wrapping)
-
 from __future__ import annotations
 
 from typing import Any
