@@ -51,7 +51,7 @@ class BatchRejected(InvalidInput):
         row, reason = self.rejected[0]
         more = f" ({len(self.rejected) - 1} more bad rows)" if len(self.rejected) > 1 else ""
         super().__init__(
-            f"row {row}: {reason}{more}. Nothing of the batch was stored; "
+            f"row {row}: {reason.rstrip('.')}{more}. Nothing of the batch was stored; "
             'mend the rows, or pass on_error="reject" to store the good ones.'
         )
 

@@ -26,7 +26,19 @@ from fastassoc.times import micros
 
 __all__ = ["Handle", "Prepared"]
 
+MAX_ID = 512  # bytes of an operation's id
+
 Prepared = tuple[dict[str, Any], NoteBatch | None]
+
+
+def check_operation_id(operation_id: str | None) -> None:
+    """Refuse an id that cannot name an operation."""
+    if checks.text(operation_id, "operation_id") is None:
+        return
+    if not 1 <= len(str(operation_id).encode()) <= MAX_ID:
+        raise InvalidInput(
+            f"operation_id: found {operation_id!r:.60}, expected 1 to {MAX_ID} bytes of text."
+        )
 
 
 class Handle(Reader):
@@ -65,7 +77,7 @@ class Handle(Reader):
         """
         self._usable(writing=True)
         start = perf_counter()
-        checks.text(operation_id, "operation_id")
+        check_operation_id(operation_id)
         with self._writing, self._port.locked() as held:
             with self._lock:
                 self._state = held.catch_up(self._state)

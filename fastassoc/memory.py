@@ -459,7 +459,7 @@ class Memory(Handle):
             raise InvalidInput(f"recall: found {type(recall).__name__}, expected what read gave.")
         names = list(recall.query_concepts) if recall is not None else []
         names += checks.list_of_names(asked, "asked") if asked is not None else ()
-        ids = [] if used is None else note_ids(used, "used")
+        ids = [] if used is None else list(dict.fromkeys(note_ids(used, "used")))
         given = (
             () if used_concepts is None else checks.list_of_names(used_concepts, "used_concepts")
         )

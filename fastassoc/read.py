@@ -168,6 +168,8 @@ def name_concepts(view: StateView, query: Query, found: Scan) -> None:
     live = held(view)
     for given in query.concepts or ():
         concept = vocabulary.find(given)
+        if concept is not None and not live(concept):
+            concept = None  # forgotten, but for its number
         others = [other for other in vocabulary.variants_of(given) if live(other)]
         if concept is not None:
             named[concept] = None

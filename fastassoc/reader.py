@@ -314,7 +314,7 @@ class Reader(ABC):
         name = view.vocabulary.name
         return Graph(
             nodes=[(name(node), view.links.degree(node)) for node in nodes],
-            edges=edge_rows(view, pairs, now, self.settings.concept_links.decay_us),
+            edges=edge_rows(view, pairs),
             truncated=truncated,
             min_weight_applied=least,
         )

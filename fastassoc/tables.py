@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fastassoc.links import Link
 from fastassoc.settings import LinkRule
 from fastassoc.state import StateView
 from fastassoc.times import moment
@@ -38,7 +39,8 @@ LINKS = pa.schema(
 class LinksTable:
     """The concept links of a memory; every look sees the memory as it is then.
 
-    Weights are effective: decayed to now where the layer decays.
+    Rows hold weights as they were at ``updated_at``; `weight` and `to_scipy` give effective ones,
+    faded to now where the layer fades.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class LinksTable:
     ) -> None:
         self._view = view
         self._now = now
-        self._rule = rule
+        self._us = rule.decay_us
 
     def __len__(self) -> int:
         return len(self._view().links)
@@ -62,17 +64,22 @@ class LinksTable:
         >>> mem.links.weight("coffee", "milk"), mem.links.weight("coffee", "tea")
         (1.0, 0.0)
         """
-        link = self.get(a, b)
-        return 0.0 if link is None else float(link["weight"])
+        view = self._view()
+        link = self._link(view, a, b)
+        if link is None:
+            return 0.0
+        return float(link.weight * math.exp(-max(0, self._now(view) - link.updated_at) / self._us))
 
     def get(self, a: str, b: str) -> dict[str, Any] | None:
         """Return a link as a row of `to_arrow`, None where there is none."""
         view = self._view()
+        link = self._link(view, a, b)
+        return None if link is None else edge_row(view, link)
+
+    @staticmethod
+    def _link(view: StateView, a: str, b: str) -> Link | None:
         x, y = view.vocabulary.find(a), view.vocabulary.find(b)
-        if x is None or y is None or x == y:
-            return None
-        rows = edge_rows(view, [(min(x, y), max(x, y))], self._now(view), self._rule.decay_us)
-        return rows[0] if rows else None
+        return None if x is None or y is None or x == y else view.links.get(min(x, y), max(x, y))
 
     def top(self, limit: int = 20) -> list[dict[str, Any]]:
         """Return the heaviest links as rows of `to_arrow`, heaviest first, then by name."""
@@ -83,12 +90,7 @@ class LinksTable:
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the links by concept id: ``a, b`` uint32 [m], ``weight`` float64 [m], ..."""
-        view = self._view()
-        columns = dict(view.links.columns()._asdict())
-        factors = decay_factors(columns["updated_at"], self._now(view), self._rule.decay_us)
-        columns["weight"] = columns["weight"] * factors
-        columns["written"] = columns["written"] * factors
-        return columns
+        return self._view().links.columns()._asdict()
 
     def names(self) -> list[str]:
         """Return the name of each row of `to_scipy`: concept ids in order; "" for a dropped one."""
@@ -110,7 +112,10 @@ class LinksTable:
         """
         from scipy.sparse import coo_array
 
-        columns, n = self.columns(), self._view().vocabulary.n_ids
+        view = self._view()
+        columns, n = view.links.columns()._asdict(), view.vocabulary.n_ids
+        ages = np.maximum(0, self._now(view) - columns["updated_at"])
+        columns["weight"] = columns["weight"] * np.exp(-ages / self._us)
         a, b = columns["a"].astype(np.int64), columns["b"].astype(np.int64)
         weights = np.concatenate([columns["weight"]] * 2)
         ends = np.concatenate([a, b]), np.concatenate([b, a])
@@ -202,36 +207,23 @@ def named_lists(lists: pa.Array, names: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets - offsets[0]), values)
 
 
-def decay_factors(updated_at: NDArray[np.int64], now: int, decay_us: float) -> NDArray[np.float64]:
-    """``exp(-age / decay)`` of each link, ones without decay, float64 [m]."""
-    if math.isinf(decay_us):
-        return np.ones(len(updated_at))
-    return np.exp(-np.maximum(0, now - updated_at) / decay_us)
+def edge_row(view: StateView, link: Link) -> dict[str, Any]:
+    """A row of `LinksTable.to_arrow`."""
+    a, b = sorted((view.vocabulary.name(link.a), view.vocabulary.name(link.b)))
+    return {
+        "a": a,
+        "b": b,
+        "weight": link.weight,
+        "written": link.written,
+        "taught": link.weight - link.written,
+        "count": link.count,
+        "valence": link.valence,
+        "created_at": moment(link.created_at),
+        "updated_at": moment(link.updated_at),
+    }
 
 
-def edge_rows(
-    view: StateView, pairs: Sequence[tuple[int, int]], now: int, decay_us: float
-) -> list[dict[str, Any]]:
+def edge_rows(view: StateView, pairs: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
     """Rows of `LinksTable.to_arrow` for pairs of concept ids; pairs without a link are left out."""
-    rows = []
-    for a, b in pairs:
-        link = view.links.get(a, b)
-        if link is None:
-            continue
-        factor = math.exp(-max(0, now - link.updated_at) / decay_us)
-        first, second = sorted((view.vocabulary.name(a), view.vocabulary.name(b)))
-        weight, written = link.weight * factor, link.written * factor
-        rows.append(
-            {
-                "a": first,
-                "b": second,
-                "weight": weight,
-                "written": written,
-                "taught": weight - written,
-                "count": link.count,
-                "valence": link.valence,
-                "created_at": moment(link.created_at),
-                "updated_at": moment(link.updated_at),
-            }
-        )
-    return rows
+    links = (view.links.get(a, b) for a, b in pairs)
+    return [edge_row(view, link) for link in links if link is not None]

@@ -727,3 +727,24 @@ def test_a_closed_memory_says_so(mem: Any) -> None:
     for call in calls:
         with pytest.raises(ClosedHandle):
             call()
+
+
+def test_an_operation_id_has_one_byte_at_least(subject: Subject) -> None:
+    for bad in ("", "x" * 513, 7):
+        with pytest.raises(ValueError, match="operation_id"):
+            subject.do("write", "a", operation_id=bad)
+    assert len(subject.mem) == 0
+
+
+def test_a_note_rated_twice_in_a_call_is_rated_once(subject: Subject) -> None:
+    subject.do("write", "a", id="n", concepts=["x"])
+    report = subject.do("feedback", asked=["y"], used=["n", "n", "-", "-"], outcome=1.0)
+    assert (report["updated"], report["missing"]) == (1, ["-"])
+    assert subject.ask("get", "n")["valence"] == pytest.approx(0.3)
+
+
+def test_a_name_that_nothing_holds_is_unknown(subject: Subject) -> None:
+    subject.do("link", "x", "a", 2.0)
+    subject.do("unlink", "x", "a")
+    recall = subject.mem.read(concepts=["a"])
+    assert (recall.query_concepts, recall.unknown) == ([], ["a"])

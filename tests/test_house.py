@@ -59,7 +59,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "answers": set(),
     "query": {"errors", "settings", "times", "filters"},
     "read": TOOLS | TABLES | {"state", "answers", "filters", "query"},
-    "tables": {"errors", "settings", "times", "state"},
+    "tables": {"errors", "settings", "times", "links", "state"},
     "reader": TOOLS | TABLES | {"state", "answers", "filters", "query", "read", "tables"},
     "control": TOOLS | TABLES | {"state", "reader"},
     # the disk moves Arrow tables and bytes, and knows no note and no link
