@@ -205,7 +205,7 @@ class Hop(NamedTuple):
 
     def place(self, concept: int) -> int:
         """Where `concept` is, or -1."""
-        at = int(np.searchsorted(self.ids, np.uint32(concept)))
+        at = int(self.ids.searchsorted(np.uint32(concept)))
         return at if at < len(self.ids) and self.ids[at] == concept else -1
 
 
@@ -428,7 +428,7 @@ class LinkView:
         """The link between two ids, or None."""
         key = np.uint64(min(a, b) << 32 | max(a, b))
         for run in (self._delta, self._base):
-            at = int(np.searchsorted(run.keys, key))
+            at = int(run.keys.searchsorted(key))
             if at < len(run.keys) and run.keys[at] == key:
                 return link_of(run, at)
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from time import perf_counter
@@ -306,11 +306,12 @@ RANKED: dict[str, Callable[[StateView, Query, Settings, Scan, int, int], Scored]
 
 @dataclass
 class Placed:
-    """A row in its place, with the parts of its rank score."""
+    """A row in its place, with its concepts and the parts of its rank score."""
 
     row: int
     source: str
     parts: dict[str, float]
+    concepts: list[int]
 
     @property
     def rank_score(self) -> float:
@@ -321,40 +322,41 @@ class Placed:
 def merge(view: StateView, query: Query, found: Scan, scored: Scored, rank: str) -> list[Placed]:
     """Exact notes first, then the candidates, cut to k."""
     asked = set(found.named)
-    placed: list[Placed] = []
     held = dict(zip(scored.rows, scored.scores, strict=True))
     above = max(scored.scores, default=0.0) + 1.0
+    placed: list[Placed] = []
     for row in found.exact[: query.k]:
+        one = place(view, row, held.pop(row, 0.0), asked, rank)
         # a bonus that lifts it above every other note, so that rank_score keeps ordering
-        parts = parts_of(view, row, held.get(row, 0.0), asked, rank)
-        placed.append(Placed(row, "exact", {"exact": above, **parts}))
+        placed.append(replace(one, source="exact", parts={"exact": above, **one.parts}))
     placed.sort(key=lambda one: -one.rank_score)
-    seen = set(found.exact)
-    rest: list[Placed] = []
-    for row, score in zip(scored.rows, scored.scores, strict=True):
-        if row in seen:
-            continue
-        parts = parts_of(view, row, score, asked, rank)
-        if row not in scored.direct:
-            source = "association"
-        else:
-            carries = any(int(c) in asked for c in view.notes.table.concepts_of(row)[0])
-            source = "concept" if carries else "semantic"
-        rest.append(Placed(row, source, parts))
     room = query.k - len(placed)
-    if query.diversity and room > 0:
-        rest = spread(view, rest, query.diversity, room)
-    return placed + rest[: max(0, room)]
+    if room <= 0:
+        return placed
+    exact = set(found.exact)
+    rest = [(row, score) for row, score in held.items() if row not in exact]
+    if not query.diversity:
+        rest = rest[:room]
+    others = [place(view, row, score, asked, rank, scored.direct) for row, score in rest]
+    return placed + (spread(view, others, query.diversity, room) if query.diversity else others)
 
 
-def parts_of(
-    view: StateView, row: int, score: float, asked: set[int], rank: str
-) -> dict[str, float]:
-    """The named parts of a rank score."""
+def place(
+    view: StateView,
+    row: int,
+    score: float,
+    asked: set[int],
+    rank: str,
+    direct: Container[int] = (),
+) -> Placed:
+    """A row with the named parts of its rank score."""
+    concepts = view.notes.table.concepts_of(row)[0].tolist()
+    on_note = sum(c in asked for c in concepts)
+    source = "association" if row not in direct else "concept" if on_note else "semantic"
     if rank == "flat":
-        return {"text": score}
-    on_note = sum(int(c) in asked for c in view.notes.table.concepts_of(row)[0])
-    return {"asked": 10.0 * on_note, "association": score - 10.0 * on_note}
+        return Placed(row, source, {"text": score}, concepts)
+    parts = {"asked": 10.0 * on_note, "association": score - 10.0 * on_note}
+    return Placed(row, source, parts, concepts)
 
 
 def spread(view: StateView, pool: list[Placed], diversity: float, k: int) -> list[Placed]:
@@ -365,11 +367,9 @@ def spread(view: StateView, pool: list[Placed], diversity: float, k: int) -> lis
     """
     table = view.notes.table
 
-    def content(row: int) -> frozenset[object]:
-        held = table.concepts_of(row)[0].tolist()
-        return frozenset(held or tokens(table.texts[row]))
-
-    sets = {one.row: content(one.row) for one in pool}
+    sets: dict[int, frozenset[object]] = {
+        one.row: frozenset(one.concepts or tokens(table.texts[one.row])) for one in pool
+    }
     picks: list[Placed] = []
     left = list(pool)
     overlap = dict.fromkeys(sets, 0.0)
@@ -401,6 +401,7 @@ def explain(
 ) -> Recall:
     """Hits with their reasons, and what the query was understood to ask."""
     paths = Paths(view, settings, found.named, scored.expansion, now)
+    paths.reach({concept for one in placed for concept in one.concepts})
     hits: list[Hit] = []
     reached: dict[str, float] = {}
     name = view.vocabulary.name
@@ -409,7 +410,7 @@ def explain(
         if hit.score < query.min_score:
             continue
         hits.append(hit)
-        reached.update({name(concept): strength for concept, strength in through.items()})
+        reached.update({name(concept): paths.strengths[concept] for concept in through})
     if query.order_by == "recency":
         hits.sort(key=lambda hit: (hit.created_at, hit.id), reverse=True)
     named = [name(concept) for concept in found.named]
@@ -443,22 +444,24 @@ class Paths:
         self._now = now
         self._links: dict[int, list[Step]] = {}
         self.named = set(named)
+        self.strengths: dict[int, float] = {}  # of the expanded concepts that hits carry
 
-    def reached(self, concepts: NDArray[np.uint32]) -> dict[int, float]:
-        """Those of a note's concepts that were expanded to, with their strength."""
-        if self._expansion is None or not len(self._expansion.ids):
-            return {}
-        ids, strengths = self._expansion.ids, self._expansion.strengths
-        places = np.minimum(np.searchsorted(ids, concepts), len(ids) - 1)
-        pairs = zip(concepts.tolist(), ids[places].tolist(), places.tolist(), strict=True)
-        return {c: float(strengths[place]) for c, held, place in pairs if c == held}
+    def reach(self, concepts: set[int]) -> None:
+        """Look up which of the hits' concepts were expanded to, and their strengths."""
+        if self._expansion is not None and len(self._expansion.ids):
+            asked = np.array(list(concepts), np.uint32)
+            ids, strengths = self._expansion.ids, self._expansion.strengths
+            places = np.minimum(ids.searchsorted(asked), len(ids) - 1)
+            there = ids[places] == asked
+            found = strengths[places[there]].tolist()
+            self.strengths = dict(zip(asked[there].tolist(), found, strict=True))
 
-    def steps(self, concept: int, note: str) -> list[Step]:
-        """The links from an asked concept to `concept`, and the step into the note."""
+    def steps(self, concept: int) -> list[Step]:
+        """The links from an asked concept to `concept`."""
         links = self._links.get(concept)
         if links is None:
             links = self._links[concept] = self._steps(concept)
-        return [*links, Step(self._view.vocabulary.name(concept), note, "carries", 0.0, 0.0, 0.0)]
+        return links
 
     def _steps(self, concept: int) -> list[Step]:
         name, out = self._view.vocabulary.name, []
@@ -474,20 +477,17 @@ class Paths:
         return out
 
 
-def hit_of(
-    view: StateView, one: Placed, paths: Paths, coverage: float
-) -> tuple[Hit, dict[int, float]]:
-    """A hit, and the expanded concepts that it carries, with their strength."""
+def hit_of(view: StateView, one: Placed, paths: Paths, coverage: float) -> tuple[Hit, list[int]]:
+    """A hit, and the expanded concepts that it carries, by name."""
     table, name = view.notes.table, view.vocabulary.name
     row = one.row
     note = table.ids[row]
-    held = table.concepts_of(row)[0]
-    concepts = held.tolist()
-    asked = [c for c in concepts if c in paths.named]
-    reached = paths.reached(held)
-    through = sorted(reached, key=name)
-    path = [step for c in asked for step in paths.steps(c, note)]
-    path += [step for c in through for step in paths.steps(c, note)]
+    asked = [c for c in one.concepts if c in paths.named]
+    through = sorted((c for c in one.concepts if c in paths.strengths), key=name)
+    path: list[Step] = []
+    for concept in (*asked, *through):
+        path += paths.steps(concept)
+        path.append(Step(name(concept), note, "carries", 0.0, 0.0, 0.0))
     rank_score = one.rank_score
     importance = table.plain["importance"][row]
     hit = Hit(
@@ -498,7 +498,7 @@ def hit_of(
         parts=one.parts,
         similarity=None,
         source=one.source,
-        concepts=[name(c) for c in concepts],
+        concepts=[name(c) for c in one.concepts],
         via=[name(c) for c in through] if one.source == "association" else [],
         path=path,
         domain=table.domains[int(view.notes.domain[row])],
@@ -507,7 +507,7 @@ def hit_of(
         valence=table.valence.get(row, 0.0),
         importance=DEFAULT_IMPORTANCE if importance is None else importance,
     )
-    return hit, reached
+    return hit, through
 
 
 def why_empty(view: StateView, query: Query, found: Scan, weak: bool) -> str:
