@@ -160,7 +160,7 @@ class State:
         """
         ids = batch.columns["id"].to_pylist()
         known = self.notes.rows
-        if len(set(ids)) == len(ids) and not any(note in known for note in ids):
+        if len(set(ids)) == len(ids) and known.keys().isdisjoint(ids):
             yield batch, []
             return
         run: dict[str, int] = {}
