@@ -1,0 +1,237 @@
+"""The store under one memory: snapshots by themselves, handles, settings, copies."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as rounds
+from hypothesis import strategies as st
+
+import fastassoc as fa
+from fastassoc import store
+from fastassoc.errors import (
+    ClosedHandle,
+    ForkedHandle,
+    InvalidInput,
+    ReadOnlyStore,
+    SettingsMismatch,
+    StoreError,
+    StoreExists,
+    StoreNotFound,
+)
+
+
+def digest(mem: Any) -> str:
+    with mem._still() as state:
+        return str(state.digest())
+
+
+def step(mem: Any, draw: random.Random, number: int) -> None:
+    kind = draw.random()
+    names = draw.sample("abcdefgh", 3)
+    if kind < 0.5:
+        mem.write(f"note {number}", id=f"n{number}", concepts=names)
+    elif kind < 0.6:
+        notes = [note.id for note in mem.recent(limit=50)]
+        mem.forget(draw.sample(notes, min(2, len(notes))) or ["none"])
+    elif kind < 0.7:
+        mem.feedback(asked=names[:1], used_concepts=names[1:], outcome=draw.choice([1, -0.5]))
+    elif kind < 0.75:
+        rows = [{"id": f"n{n}", "text": "again", "concepts": names} for n in ("x", "y", "x")]
+        mem.write_batch(rows, on_duplicate="replace")
+    elif kind < 0.8:
+        notes = mem.recent(limit=9)
+        if notes:
+            mem.update(draw.choice(notes).id, metadata={"n": number})
+    elif kind < 0.85:
+        old = [note.id for note in mem.recent(limit=9)]
+        mem.write("newer", id=f"s{number}", concepts=names, supersedes=old[:1])
+    elif kind < 0.95:
+        mem.snapshot()
+    else:
+        mem.vacuum()
+
+
+@rounds(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32), steps=st.integers(1, 40))
+def test_every_handle_has_the_same_state(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, steps: int
+) -> None:
+    path = tmp_path_factory.mktemp("digest") / "s.fa"
+    draw = random.Random(seed)
+    with fa.open(path, sync="off") as one, fa.open(path, sync="off") as two:
+        for number in range(steps):
+            step(draw.choice([one, two]), draw, number)
+            if draw.random() < 0.3:
+                with fa.open(path, sync="off") as fresh:
+                    assert digest(one) == digest(two) == digest(fresh)
+        assert one.verify(digest=True).digest == digest(two)
+
+
+@pytest.mark.parametrize("operations", [39, 40, 41, 10**9])
+@pytest.mark.parametrize("nbytes", [2_000, 10**9])
+def test_l37_snapshots_come_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operations: int, nbytes: int
+) -> None:
+    monkeypatch.setattr(store, "SNAPSHOT_OPERATIONS", operations)
+    monkeypatch.setattr(store, "SNAPSHOT_BYTES", nbytes)
+    monkeypatch.setattr(store, "LOOK_EVERY", 5)
+    plain = fa.Memory()
+    with fa.open(tmp_path / "s.fa", sync="off") as mem:
+        for number in range(120):
+            row: dict[str, Any] = {"id": f"n{number}", "concepts": ["a", f"c{number % 7}"]}
+            for one in (mem, plain):
+                one.write(f"note {number}", **row)
+            if operations < 10**9:
+                assert mem.info()["journal_operations"] <= operations + 5
+    with fa.open(tmp_path / "s.fa") as mem:
+        info = mem.info()
+        assert (info["snapshot_position"] > 0) == (operations < 10**9 or nbytes < 10**9)
+        for concept in ("a", "c3"):
+            got, want = (one.read(concepts=[concept], k=200) for one in (mem, plain))
+            assert [(h.id, h.rank_score, h.via) for h in got] == [
+                (h.id, h.rank_score, h.via) for h in want
+            ]
+
+
+def test_a_bulk_write_counts_towards_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "SNAPSHOT_BYTES", 20_000)
+    rows = [{"text": f"note {n}", "id": f"n{n}", "concepts": ["a"]} for n in range(4_000)]
+    with fa.open(tmp_path / "s.fa") as mem:
+        mem.write_batch(rows)
+        assert mem.info()["journal_operations"] == 0
+        assert len(mem) == 4_000
+
+
+def test_the_number_of_segments_stays_small(tmp_path: Path) -> None:
+    with fa.open(tmp_path / "s.fa", sync="off") as mem:
+        for number in range(60):
+            mem.write(f"note {number}", concepts=["a", "b"])
+            mem.snapshot()
+        kinds = [p.name.split("-")[0] for p in (tmp_path / "s.fa" / "segments").iterdir()]
+        # of the current snapshot and the one before, a logarithm of the notes each
+        assert kinds.count("notes") <= 14
+
+
+def test_a_forked_child_is_told(tmp_path: Path) -> None:
+    with fa.open(tmp_path / "s.fa") as mem:
+        mem.write("a", concepts=["x"])
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                mem.read("a")
+            except ForkedHandle as error:
+                code = 0 if "again in the child" in str(error) else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert len(mem.read("a")) == 1  # the parent's handle is as it was
+
+
+VERBS: dict[str, tuple[Any, ...]] = {
+    "write": ("a",),
+    "write_batch": ([{"text": "a"}],),
+    "ingest": ([{"text": "a"}],),
+    "read": ("a",),
+    "forget": (["a"],),
+    "recent": (),
+    "stats": (),
+    "__len__": (),
+    "rebuild_links": (),
+    "info": (),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_closed_memory_refuses_every_verb(tmp_path: Path, verb: str) -> None:
+    for mem in (fa.Memory(), fa.open(tmp_path / "s.fa")):
+        links = mem.links
+        mem.close()
+        mem.close()
+        with pytest.raises(ClosedHandle, match="open it again"):
+            getattr(mem, verb)(*VERBS[verb])
+        with pytest.raises(ClosedHandle):
+            links.weight("a", "b")
+
+
+def test_a_reader_takes_no_write_and_sees_others(tmp_path: Path) -> None:
+    path = tmp_path / "s.fa"
+    with pytest.raises(StoreNotFound):
+        fa.open(path, read_only=True)
+    assert not path.exists()
+    with fa.open(path) as mem, fa.open(path, read_only=True) as reader:
+        mem.write("a", id="n")
+        assert "n" in reader
+        for call in (lambda: reader.write("b"), reader.vacuum, reader.snapshot):
+            with pytest.raises(ReadOnlyStore):
+                call()
+
+
+def test_settings_that_shape_the_state_are_fixed(tmp_path: Path) -> None:
+    path = tmp_path / "s.fa"
+    fa.open(path, settings=fa.Settings(language="german")).close()
+    with pytest.raises(SettingsMismatch, match="language") as caught:
+        fa.open(path, settings=fa.Settings())
+    assert caught.value.fields == ["language"]
+    rule = fa.LinkRule(threshold=5.0)
+    with fa.open(path, settings=fa.Settings(language="german", concept_links=rule)) as mem:
+        assert mem.settings.concept_links.threshold == 5.0
+    with fa.open(path) as mem:
+        assert mem.settings.concept_links.threshold == 2.0
+        mem.configure(concept_threshold=3.0)
+        with pytest.raises(SettingsMismatch, match="names"):
+            mem.configure(names="exact")
+    with fa.open(path) as mem:
+        assert mem.settings.concept_links.threshold == 3.0
+
+
+def test_a_backup_is_the_store_of_one_moment(tmp_path: Path) -> None:
+    path = tmp_path / "s.fa"
+    with fa.open(path, sync="off") as mem:
+        stop = threading.Event()
+
+        def write() -> None:
+            with fa.open(path, sync="off", timeout=60) as other:
+                while not stop.is_set():
+                    other.write_batch([{"text": "pair", "concepts": ["a", "b"]}] * 2)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            for number in range(4):
+                copy = mem.backup(tmp_path / f"copy{number}.fa")
+                with fa.open(copy) as held:
+                    assert len(held) % 2 == 0
+                    assert held.links.weight("a", "b") == len(held)
+                    assert held.verify().ok
+                mem.snapshot()
+        finally:
+            stop.set()
+            writer.join()
+        with pytest.raises(StoreExists):
+            mem.backup(tmp_path / "copy0.fa")
+        assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_a_read_waits_for_a_position(tmp_path: Path) -> None:
+    path = tmp_path / "s.fa"
+    with fa.open(path, timeout=0.05) as mem, fa.open(path) as other:
+        report = other.write("a", concepts=["x"]).report
+        recall = mem.read(concepts=["x"], at_least=report.position)
+        assert recall.position >= report.position
+        with pytest.raises(StoreError, match="at_least"):
+            mem.read(concepts=["x"], at_least=report.position + 1)
+
+
+def test_a_memory_without_a_store_says_so() -> None:
+    with pytest.raises(InvalidInput, match=r"fastassoc\.open"):
+        fa.Memory().snapshot()
