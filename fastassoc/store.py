@@ -205,15 +205,21 @@ class Store:
 
     def catch_up(self, state: State) -> State:
         """Apply what others did."""
+        return self._caught_up(state, self._journal.read)
+
+    def _caught_up(self, state: State, read: Callable[[int], list[Entry]]) -> State:
         try:
-            return self._applied(state, self._journal.read(state.position))
+            for entry in read(state.position):
+                state.apply(self._operation(entry), entry.seq)
+            return state
         except Behind:
             return self._reloaded()
-
-    def _applied(self, state: State, entries: Sequence[Entry]) -> State:
-        for entry in entries:
-            state.apply(self._operation(entry), entry.seq)
-        return state
+        except CorruptStore:
+            # a snapshot may hold the operation by now, and its bulk segment be swept
+            pointer = self._journal.current()
+            if pointer is None or pointer.seq <= state.position:
+                raise
+            return self._reloaded()
 
     def _reloaded(self) -> State:
         state = self._load()
@@ -322,15 +328,14 @@ class Store:
                 return
             manifest = self._manifest(pointer)
             keep = {pointer.manifest, *(segment.name for segment in manifest["segments"])}
-            after = pointer.seq
             previous = manifest["previous"]
             if keep_previous and previous is not None:
                 keep.add(previous)
                 with suppress(CorruptStore, OSError, ValueError, KeyError):
                     found = json.loads((self.root / previous).read_text())
                     keep.update(segment["name"] for segment in found["segments"])
-                    after = found["seq"]
-            keep.update(s.name for s in bulk_segments(entries_from(transaction, after)))
+            # whatever the journal still tells: a handle that lags, or a repeated operation, needs it
+            keep.update(s.name for s in bulk_segments(entries_from(transaction, 0)))
             disk.sweep(self.root, keep)
 
     def vacuum(self, still: Still) -> None:
@@ -438,10 +443,7 @@ class Writing:
 
     def catch_up(self, state: State) -> State:
         """Apply what others did before the lock was ours."""
-        try:
-            return self._store._applied(state, self._transaction.entries_after(state.position))
-        except Behind:
-            return self._store._reloaded()
+        return self._store._caught_up(state, self._transaction.entries_after)
 
     def done(self, operation_id: str) -> list[str] | None:
         """The ids that the operation of this id wrote, while the journal holds it."""

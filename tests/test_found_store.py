@@ -1,0 +1,48 @@
+"""What an independent tester found in the store; one test a defect."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastassoc as fa
+from fastassoc import files, store
+from fastassoc.state import State
+
+
+def many(n: int = 2000) -> list[dict[str, Any]]:
+    return [{"text": f"t{i}", "id": str(i), "concepts": ["a", "b"]} for i in range(n)]
+
+
+def read_all(path: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in path.rglob("*") if file.is_file())
+
+
+def test_a_handle_that_lags_outlives_the_first_snapshot_after_a_bulk_write(tmp_path: Path) -> None:
+    with fa.open(tmp_path / "s.fa") as one, fa.open(tmp_path / "s.fa") as two:
+        one.write_batch(many(), operation_id="bulk")
+        time.sleep(0.05)  # else the file system's clock hides that the segment may go
+        one.snapshot()
+        assert len(two) == 2000
+        again = one.write_batch(many(), operation_id="bulk")
+        assert again.repeated and len(again.ids) == 2000
+
+
+def test_a_handle_reloads_when_a_bulk_segment_went_between_row_and_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fa.open(tmp_path / "s.fa") as one, fa.open(tmp_path / "s.fa") as two:
+        one.write_batch(many())
+        rows = store.Store._operation
+
+        def late(self: store.Store, entry: Any) -> Any:
+            monkeypatch.setattr(store.Store, "_operation", rows)
+            one.vacuum()
+            return rows(self, entry)
+
+        monkeypatch.setattr(store.Store, "_operation", late)
+        assert len(two) == 2000
