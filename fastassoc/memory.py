@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -816,9 +817,8 @@ class Memory(Handle):
         """
         self._usable(writing=True)
         store = self._store("vacuum")
-        report = self._change("purge", lambda _: ({}, None), None)
-        store.vacuum(self._still)
-        return report
+        purge = partial(self._change, "purge", lambda _: ({}, None), None)
+        return store.vacuum(self._still, purge)
 
     def backup(self, target: str | os.PathLike[str]) -> Path:
         """Copy the store to a new folder, whole and consistent, while others write.

@@ -22,6 +22,7 @@ from fastassoc.batch import NoteBatch
 from fastassoc.errors import CorruptStore, StoreError, StoreExists, StoreNotFound
 from fastassoc.journal import Behind, Draft, Entry, Journal, Pointer, Transaction
 from fastassoc.ports import Still, written_ids
+from fastassoc.reports import Report
 from fastassoc.settings import Settings
 from fastassoc.snapshot import Segment
 from fastassoc.state import Operation, State
@@ -338,12 +339,17 @@ class Store:
             keep.update(s.name for s in bulk_segments(entries_from(transaction, 0)))
             disk.sweep(self.root, keep)
 
-    def vacuum(self, still: Still) -> None:
-        """Write everything anew without what was forgotten, and erase all that is old."""
+    def vacuum(self, still: Still, purge: Callable[[], Report]) -> Report:
+        """Write everything anew without what was forgotten, and erase all that is old.
+
+        `purge` appends the operation that the snapshot needs as its own: under the snapshotters'
+        lock, so that no other snapshot can take its place.
+        """
         end = time.monotonic() + self.timeout
         while True:
             with disk.try_lock(self.root) as mine:
                 if mine:
+                    report = purge()
                     self._snapshot(still, whole=True)
                     pointer = self._journal.current()
                     if pointer is not None:
@@ -356,6 +362,7 @@ class Store:
                 raise StoreError("vacuum: another process is taking a snapshot; run it again.")
             time.sleep(0.01)
         self._journal.truncate_wal()
+        return report
 
     # -- copies and checks ----------------------------------------------------------------------
 

@@ -46,3 +46,18 @@ def test_a_handle_reloads_when_a_bulk_segment_went_between_row_and_file(
 
         monkeypatch.setattr(store.Store, "_operation", late)
         assert len(two) == 2000
+
+
+def test_vacuum_erases_when_an_automatic_snapshot_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.fa"
+    with fa.open(path) as mem:
+        mem.write("CANARY-7731", id="a", concepts=["x", "y"])
+        mem.write("Tea", id="b", concepts=["x", "y"])
+        mem.snapshot()
+        mem.forget(["a"])
+        monkeypatch.setattr(store, "LOOK_EVERY", 1)
+        monkeypatch.setattr(store, "SNAPSHOT_OPERATIONS", 1)
+        mem.vacuum()
+    assert b"CANARY-7731" not in read_all(path)
