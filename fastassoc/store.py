@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -337,7 +338,8 @@ class Store:
                     keep.update(segment["name"] for segment in found["segments"])
             # whatever the journal still tells: a handle that lags, or a repeated operation, needs it
             keep.update(s.name for s in bulk_segments(entries_from(transaction, 0)))
-            disk.sweep(self.root, keep)
+            # a vacuum must not trust times of files: with both locks held, nobody writes here
+            disk.sweep(self.root, keep, older_than=None if keep_previous else sys.maxsize)
 
     def vacuum(self, still: Still, purge: Callable[[], Report]) -> Report:
         """Write everything anew without what was forgotten, and erase all that is old.

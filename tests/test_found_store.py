@@ -61,3 +61,17 @@ def test_vacuum_erases_when_an_automatic_snapshot_is_due(
         monkeypatch.setattr(store, "SNAPSHOT_OPERATIONS", 1)
         mem.vacuum()
     assert b"CANARY-7731" not in read_all(path)
+
+
+def test_vacuum_erases_files_from_a_clock_that_was_ahead(tmp_path: Path) -> None:
+    import os
+
+    path = tmp_path / "s.fa"
+    with fa.open(path) as mem:
+        mem.write("CANARY-7731", id="a")
+        mem.snapshot()
+        for file in (path / "segments").iterdir():
+            os.utime(file, (time.time() + 3600,) * 2)
+        mem.forget(["a"])
+        mem.vacuum()
+    assert b"CANARY-7731" not in read_all(path)
