@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -16,7 +17,14 @@ from typing import Any, Self
 
 from fastassoc import query as checks
 from fastassoc.batch import NoteBatch
-from fastassoc.errors import ClosedHandle, ForkedHandle, InvalidInput, ReadOnlyStore, StoreError
+from fastassoc.errors import (
+    ClosedHandle,
+    FastAssocError,
+    ForkedHandle,
+    InvalidInput,
+    ReadOnlyStore,
+    StoreError,
+)
 from fastassoc.ports import Port
 from fastassoc.reader import Reader
 from fastassoc.reports import Report
@@ -92,8 +100,19 @@ class Handle(Reader):
             with self._lock:
                 position = held.append(operation)
                 report = self._apply(operation, position)
-        self._port.tend(self._still)
+        self._tend()
         return replace(report, seconds=perf_counter() - start)
+
+    def _tend(self) -> None:
+        """What is due after an operation; that one is saved, whatever comes of this."""
+        try:
+            self._port.tend(self._still)
+        except (FastAssocError, OSError) as error:
+            warnings.warn(
+                f"the operation is saved, but no snapshot could be taken after it: {error}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     def _apply(self, operation: Operation, position: int) -> Report:
         try:

@@ -48,6 +48,21 @@ def test_a_handle_reloads_when_a_bulk_segment_went_between_row_and_file(
         assert len(two) == 2000
 
 
+def test_a_saved_operation_does_not_fail_with_its_automatic_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, data: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    with fa.open(tmp_path / "s.fa") as mem:
+        monkeypatch.setattr(store, "LOOK_EVERY", 1)
+        monkeypatch.setattr(store, "SNAPSHOT_OPERATIONS", 1)
+        monkeypatch.setattr(files.disk, "write", full)
+        with pytest.warns(RuntimeWarning, match="the operation is saved"):
+            mem.write("Tea", id="a")
+        assert "a" in mem
+
+
 def test_vacuum_erases_when_an_automatic_snapshot_is_due(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
