@@ -123,7 +123,7 @@ class Handle(Reader):
 
     def _view(self, *, text: bool = False, at_least: int | None = None) -> StateView:
         self._usable()
-        if self._port.changed(self._state.position):
+        if self._state.torn or self._port.changed(self._state.position):
             self._catch_up()
         if at_least is not None:
             self._wait_for(at_least)

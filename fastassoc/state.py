@@ -84,6 +84,7 @@ class State:
         self.ingests: dict[str, dict[str, Any]] = {}  # unfinished ones, by key
         self.position = 0
         self.time = 0
+        self.torn = False  # an interrupt left an operation or a view half made
         self._text = TextIndex(settings.language)
         self.forgotten: list[tuple[int, int]] = []  # position and sequence of each note forgotten
         self._text_removed: list[int] = []
@@ -97,9 +98,11 @@ class State:
         Deterministic: no clock, no random source, no order of a set, nothing from the disk.
         """
         self._views = {}
+        self.torn = True
         self.time = max(self.time, operation.at)
         self.position = position
         report: Report = getattr(self, f"_apply_{operation.kind}")(operation)
+        self.torn = False
         return report
 
     def _apply_create(self, operation: Operation) -> Report:
@@ -289,6 +292,7 @@ class State:
         """The state as it is now; `text` brings the text index up to it as well."""
         view = self._views.get(True) or self._views.get(text)
         if view is None:
+            self.torn = True
             view = self._views[text] = StateView(
                 position=self.position,
                 time=self.time,
@@ -298,6 +302,7 @@ class State:
                 links=self.links.view(),
                 text=self._text_view() if text else None,
             )
+            self.torn = False
         return view
 
     def _text_view(self) -> TextView:

@@ -210,6 +210,8 @@ class Store:
         return self._caught_up(state, self._journal.read)
 
     def _caught_up(self, state: State, read: Callable[[int], list[Entry]]) -> State:
+        if state.torn:  # an interrupt came between the halves of an operation
+            return self._reloaded()
         try:
             for entry in read(state.position):
                 state.apply(self._operation(entry), entry.seq)

@@ -90,3 +90,24 @@ def test_vacuum_erases_files_from_a_clock_that_was_ahead(tmp_path: Path) -> None
         mem.forget(["a"])
         mem.vacuum()
     assert b"CANARY-7731" not in read_all(path)
+
+
+@pytest.mark.parametrize("verb", [lambda m: len(m), lambda m: m.write("Cocoa", id="c")])
+def test_an_interrupt_while_catching_up_leaves_no_half_of_an_operation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: Callable[[fa.Memory], object]
+) -> None:
+    with fa.open(tmp_path / "s.fa") as one, fa.open(tmp_path / "s.fa") as two:
+        one.write_batch(many(10))
+        whole = State._write_new
+
+        def stopped(self: State, *args: Any) -> Any:
+            self.notes.next_seq += 5
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(State, "_write_new", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            verb(two)
+        monkeypatch.setattr(State, "_write_new", whole)
+        verb(two)
+        assert len(one) == len(two) == len(two._state.notes.rows)
+        assert one._state.digest() == two._state.digest()
