@@ -61,10 +61,10 @@ class Handle(Reader):
         self,
         port: Port,
         state: State,
-        settings: Settings,
+        settings: Settings | None,
         clock: Callable[[], datetime] | None,
     ) -> None:
-        self.settings = settings
+        self._given = settings
         self._port = port
         self._state = state
         self._clock = clock
@@ -174,6 +174,11 @@ class Handle(Reader):
         if not isinstance(now, datetime) or now.tzinfo is None:
             raise InvalidInput(f"clock: it gave {now!r}, expected an aware datetime.")
         return micros(now, "clock")
+
+    @property
+    def settings(self) -> Settings:
+        """The settings given for this handle, else those that the store holds now."""
+        return self._state.settings if self._given is None else self._given
 
     @property
     def path(self) -> Path | None:

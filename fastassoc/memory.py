@@ -77,7 +77,7 @@ class Memory(Handle):
         check_settings(settings)
         no_embedder(embedder)
         state = State(settings or Settings.counts())
-        self._setup(InMemory(), state, state.settings, clock)
+        self._setup(InMemory(), state, None, clock)
 
     # -- writing --------------------------------------------------------------------------------
 
@@ -725,14 +725,15 @@ class Memory(Handle):
             raise InvalidInput(
                 f"configure: name a setting: {', '.join(sorted(Settings.read_fields()))}."
             )
-        mine = self.settings.with_changes(asked, read_only=True)
+        mine = None if self._given is None else self._given.with_changes(asked, read_only=True)
 
         def prepare(state: State) -> Prepared:
             state.settings.with_changes(asked, read_only=True)
             return {"changes": asked}, None
 
         report = self._change("configure", prepare, operation_id)
-        self.settings = mine
+        if not report.repeated:
+            self._given = mine
         return report
 
     # -- the control ----------------------------------------------------------------------------
@@ -992,7 +993,7 @@ def open_memory(
     try:
         if settings is not None:
             state.settings.require_same_state(settings)
-        memory._setup(port, state, settings or state.settings, clock)
+        memory._setup(port, state, settings, clock)
     except BaseException:
         port.close()
         raise

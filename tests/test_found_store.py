@@ -111,3 +111,22 @@ def test_an_interrupt_while_catching_up_leaves_no_half_of_an_operation(
         verb(two)
         assert len(one) == len(two) == len(two._state.notes.rows)
         assert one._state.digest() == two._state.digest()
+
+
+def test_every_handle_follows_what_was_configured(tmp_path: Path) -> None:
+    with fa.open(tmp_path / "s.fa") as one, fa.open(tmp_path / "s.fa") as two:
+        one.write("One", id="a", concepts=["x", "y"])
+        one.write("Two", id="b", concepts=["y"])
+        assert [hit.id for hit in two.read(concepts=["x"])] == ["a"]
+        one.configure(concept_threshold=1)
+        assert [hit.id for hit in two.read(concepts=["x"])] == ["a", "b"]
+
+
+def test_a_repeated_configure_changes_nothing(tmp_path: Path) -> None:
+    for given in (None, fa.Settings.counts()):
+        path = tmp_path / f"{given is None}.fa"
+        with fa.open(path, settings=given) as mem:
+            mem.configure(concept_threshold=3, operation_id="once")
+            mem.configure(concept_threshold=1)
+            assert mem.configure(concept_threshold=3, operation_id="once").repeated
+            assert mem.settings.concept_links.threshold == 1
