@@ -146,6 +146,10 @@ class Store:
                 state = None if pointer is None else self._restore(pointer)
                 entries = self._journal.read(0 if pointer is None else pointer.seq)
                 self._check_manifests()
+                # so that handles that live for a few operations take their snapshots, too
+                self._since = len(entries)
+                self._bytes = sum(len(entry.body) for entry in entries)
+                self._bytes += sum(segment.bytes for segment in bulk_segments(entries))
                 return self._replay(state, entries)
             except (CorruptStore, Behind):
                 if self._journal.current() == pointer:

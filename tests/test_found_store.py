@@ -130,3 +130,17 @@ def test_a_repeated_configure_changes_nothing(tmp_path: Path) -> None:
             mem.configure(concept_threshold=1)
             assert mem.configure(concept_threshold=3, operation_id="once").repeated
             assert mem.settings.concept_links.threshold == 1
+
+
+def test_handles_of_few_operations_take_automatic_snapshots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "LOOK_EVERY", 10)
+    monkeypatch.setattr(store, "SNAPSHOT_OPERATIONS", 20)
+    for _ in range(9):
+        with fa.open(tmp_path / "s.fa", sync="off") as mem:
+            for _ in range(4):
+                mem.link("a", "b", 1.0)
+    with fa.open(tmp_path / "s.fa") as mem:
+        assert mem.info()["snapshot_position"] > 0
+        assert mem.info()["journal_operations"] < 30
