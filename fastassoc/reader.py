@@ -463,7 +463,7 @@ class Reader(ABC):
                 table.domains[code]: int(count) for code, count in enumerate(counts) if count
             },
             "fingerprints": int(marked.to_numpy(zero_copy_only=False)[live].sum()),
-            "avg_valence": sum(table.valence.values()) / len(live) if len(live) else 0.0,
+            "avg_valence": math.fsum(table.valence.values()) / len(live) if len(live) else 0.0,
             "avg_importance": float(weights.mean()) if len(live) else 0.0,
             "position": view.position,
         }

@@ -144,3 +144,14 @@ def test_handles_of_few_operations_take_automatic_snapshots(
     with fa.open(tmp_path / "s.fa") as mem:
         assert mem.info()["snapshot_position"] > 0
         assert mem.info()["journal_operations"] < 30
+
+
+def test_stats_are_the_same_whatever_the_order_of_the_outcomes(tmp_path: Path) -> None:
+    with fa.open(tmp_path / "s.fa") as mem:
+        mem.write_batch(many(12))
+        for i in (7, 3, 11, 1, 5, 9, 0):
+            mem.feedback(asked=["a"], used=[str(i)], outcome=0.37 if i % 2 else -0.1 * i)
+            mem.feedback(asked=["a"], used=[str((i * 5) % 12)], outcome=0.01 * i)
+        mem.snapshot()
+        with fa.open(tmp_path / "s.fa") as other:
+            assert other.stats() == mem.stats()
