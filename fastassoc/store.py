@@ -342,7 +342,7 @@ class Store:
                 with suppress(CorruptStore, OSError, ValueError, KeyError):
                     found = json.loads((self.root / previous).read_text())
                     keep.update(segment["name"] for segment in found["segments"])
-            # whatever the journal still tells: a handle that lags, or a repeated operation, needs it
+            # what the journal still tells: a handle that lags or a repeated operation needs it
             keep.update(s.name for s in bulk_segments(entries_from(transaction, 0)))
             # a vacuum must not trust times of files: with both locks held, nobody writes here
             disk.sweep(self.root, keep, older_than=None if keep_previous else sys.maxsize)

@@ -29,7 +29,8 @@ def test_a_handle_that_lags_outlives_the_first_snapshot_after_a_bulk_write(tmp_p
         one.snapshot()
         assert len(two) == 2000
         again = one.write_batch(many(), operation_id="bulk")
-        assert again.repeated and len(again.ids) == 2000
+        assert again.repeated
+        assert len(again.ids) == 2000
 
 
 def test_a_handle_reloads_when_a_bulk_segment_went_between_row_and_file(
@@ -92,7 +93,7 @@ def test_vacuum_erases_files_from_a_clock_that_was_ahead(tmp_path: Path) -> None
     assert b"CANARY-7731" not in read_all(path)
 
 
-@pytest.mark.parametrize("verb", [lambda m: len(m), lambda m: m.write("Cocoa", id="c")])
+@pytest.mark.parametrize("verb", [len, lambda m: m.write("Cocoa", id="c")])
 def test_an_interrupt_while_catching_up_leaves_no_half_of_an_operation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: Callable[[fa.Memory], object]
 ) -> None:
