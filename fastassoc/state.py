@@ -349,7 +349,7 @@ class State:
             "concept_ids": self.vocabulary.n_ids,
             "time": self.time,
             "settings": self.settings.to_dict(),
-            "ingests": self.ingests,
+            "ingests": dict(self.ingests),  # the state goes on while a snapshot is written
         }
 
     @classmethod

@@ -156,3 +156,10 @@ def test_stats_are_the_same_whatever_the_order_of_the_outcomes(tmp_path: Path) -
         mem.snapshot()
         with fa.open(tmp_path / "s.fa") as other:
             assert other.stats() == mem.stats()
+
+
+def test_what_a_snapshot_captured_does_not_follow_an_ingest() -> None:
+    mem = fa.Memory()
+    held = mem._state.summary()
+    mem._state.ingests["key"] = {"key": "key", "rows_done": 1, "final": False}
+    assert held["ingests"] == {}
