@@ -106,6 +106,21 @@ class ArrowColumn:
         chunk = chunks[at]
         return None if chunk is None else chunk[row - starts[at]].as_py()
 
+    def take(self, rows: NDArray[Any]) -> list[Any]:
+        """The values of ascending rows, int [m]."""
+        if len(rows) < SMALL:
+            return [self[row] for row in rows.tolist()]
+        starts, chunks, tail_start, tail = self._parts
+        cuts = rows.searchsorted([*starts, tail_start]).tolist()
+        out: list[Any] = []
+        # not strict: a writer may be adding a chunk to the lists
+        for start, chunk, a, b in zip(starts, chunks, cuts, cuts[1:], strict=False):
+            if chunk is None:
+                out += [None] * (b - a)
+            elif a < b:
+                out += chunk.take(pa.array(rows[a:b] - start)).to_pylist()
+        return out + [tail[row - tail_start] for row in rows[cuts[-1] :].tolist()]
+
     def append(self, values: pa.Array | Sequence[Any] | None, count: int) -> None:
         """Add `count` values; None adds nulls."""
         starts, chunks, tail_start, tail = self._parts

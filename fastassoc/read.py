@@ -274,13 +274,11 @@ def score_counts(
 
 def by_text(view: StateView, rows: Rows, scores: Scores, k: int) -> tuple[list[int], list[float]]:
     """The first k by score, then text descending in code-point order, then order of writing."""
-    texts = view.notes.table.texts
-    held = nlargest(
-        k,
-        zip(rows.tolist(), scores.tolist(), strict=True),
-        key=lambda one: (one[1], texts[one[0]], -one[0]),
-    )
-    return [row for row, _ in held], [score for _, score in held]
+    order = rows.argsort()
+    rows, scores = rows[order], scores[order]
+    texts = view.notes.table.texts.take(rows)
+    held = nlargest(k, zip(scores.tolist(), texts, (-rows).tolist(), strict=True))
+    return [-row for _, _, row in held], [score for score, _, _ in held]
 
 
 def score_flat(
