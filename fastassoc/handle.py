@@ -25,7 +25,7 @@ from fastassoc.errors import (
     ReadOnlyStore,
     StoreError,
 )
-from fastassoc.ports import Port
+from fastassoc.ports import Held, Port
 from fastassoc.reader import Reader
 from fastassoc.reports import Report
 from fastassoc.settings import Settings
@@ -71,6 +71,7 @@ class Handle(Reader):
         self._pid = os.getpid()
         self._closed = False
         self._broken: BaseException | None = None
+        self._saving = False
         self._writing = RLock()
         self._lock = RLock()
         self._now()
@@ -92,16 +93,27 @@ class Handle(Reader):
             known = None if operation_id is None else held.done(operation_id)
             if known is not None:
                 return Report(repeated=True, ids=known, position=self._state.position)
-            made = prepare(self._state)
-            if isinstance(made, Report):
+            made, at = prepare(self._state), max(self._now(), self._state.time)
+            if not isinstance(made, Report):
+                report = self._save(held, Operation(kind, at, made[0], operation_id, made[1]))
+            elif operation_id is None:
                 return replace(made, position=self._state.position)
-            at = max(self._now(), self._state.time)
-            operation = Operation(kind, at, made[0], operation_id, made[1])
-            with self._lock:
-                position = held.append(operation)
-                report = self._apply(operation, position)
+            else:  # there was nothing to do, and a repeat must do nothing either
+                done = self._save(held, Operation("nothing", at, {}, operation_id))
+                report = replace(made, position=done.position)
         self._tend()
         return replace(report, seconds=perf_counter() - start)
+
+    def _save(self, held: Held, operation: Operation) -> Report:
+        """Journal an operation, then apply it."""
+        with self._lock:
+            self._saving = True  # from here on no read takes it from the journal before we do
+        try:
+            position = held.append(operation)  # without the lock: reads do not wait for the disk
+            with self._lock:
+                return self._apply(operation, position)
+        finally:
+            self._saving = False
 
     def _tend(self) -> None:
         """What is due after an operation; that one is saved, whatever comes of this."""
@@ -139,7 +151,8 @@ class Handle(Reader):
 
     def _catch_up(self) -> None:
         with self._lock:
-            self._state = self._port.catch_up(self._state)
+            if not self._saving:  # else all is there but what our own writer is about to apply
+                self._state = self._port.catch_up(self._state)
 
     def _wait_for(self, position: int) -> None:
         end = time.monotonic() + self._port.timeout

@@ -81,6 +81,8 @@ class HeadFile:
             return None
         try:
             return os.pread(fd, SIZE + 1, 0)
+        except OSError:  # a folder in its place
+            return None
         finally:
             os.close(fd)
 

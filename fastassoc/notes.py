@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastassoc.batch import NOTE_COLUMNS, NoteBatch
+from fastassoc.chains import Chains
 from fastassoc.columns import ArrowColumn, Growable
 from fastassoc.kernels.notes import prefixes
 from fastassoc.metadata import MetadataIndex
@@ -125,8 +126,7 @@ class NoteTable:
         self.declared = Growable(np.int64)  # of these, the notes that were given it
         self.valence: dict[int, float] = {}
         self.metadata_updates: dict[int, str] = {}
-        self.supersedes: dict[int, list[str]] = {}
-        self.superseded_by: dict[int, list[str]] = {}
+        self.chains = Chains()
         self.metadata_index = MetadataIndex(self.metadata)
         self._fingerprints = RowLookup(lambda row: self.plain["fingerprint"][row])
         self._by_text = RowLookup(lambda row: self.texts[row])
@@ -207,42 +207,23 @@ class NoteTable:
             if self.rows.get(note) == row:
                 del self.rows[note]
             self.metadata_index.forget(row)
-            for old in self.supersedes.pop(row, ()):
-                self._unsupersede(old, note, current, alive)
-            self.superseded_by.pop(row, None)
+            for older in self.chains.remove(row):
+                current[older] = alive[older]
             self.valence.pop(row, None)
             self.metadata_updates.pop(row, None)
         self.alive.replace(alive)
         self.current.replace(current)
         self.n_alive -= len(rows)
 
-    def _unsupersede(
-        self, old: str, by: str, current: NDArray[np.uint8], alive: NDArray[np.uint8]
-    ) -> None:
-        row = self.rows.get(old)
-        if row is None or by not in self.superseded_by.get(row, ()):
-            return
-        left = [note for note in self.superseded_by[row] if note != by]
-        if left:
-            self.superseded_by[row] = left
-        else:
-            del self.superseded_by[row]
-            current[row] = alive[row]
-
     def supersede(self, row: int, old: Sequence[str]) -> None:
         """Let the note at `row` replace older ones in default reads."""
-        if not old:
-            return
-        current = self.current.array.copy()
-        note = self.ids[row]
-        for name in old:
-            other = self.rows.get(name)
-            if other is None or other == row:
-                continue
-            self.supersedes.setdefault(row, []).append(name)
-            self.superseded_by.setdefault(other, []).append(note)
-            current[other] = 0
-        self.current.replace(current)
+        replaced = [self.rows[note] for note in old if self.rows.get(note, row) != row]
+        if replaced:
+            current = self.current.array.copy()
+            for other in replaced:
+                self.chains.add(row, other)
+                current[other] = 0
+            self.current.replace(current)
 
     def set_metadata(self, row: int, metadata: str) -> None:
         """Replace a note's metadata, given as canonical JSON."""
@@ -273,6 +254,10 @@ class NoteTable:
         flat, ptr = self.postings.forward()
         a, b = ptr[row], ptr[row + 1]
         return flat[a:b], self.subject.array[a:b]
+
+    def named(self, rows: Iterable[int]) -> list[str]:
+        """Ids of rows."""
+        return [self.ids[row] for row in rows]
 
     def metadata(self, row: int) -> dict[str, Any]:
         """A note's metadata; an empty dict where it has none."""
@@ -336,13 +321,13 @@ class NoteTable:
 
     def state_to_arrow(self) -> pa.Table:
         """What may change about a live note, for the notes where it did."""
-        rows = sorted({*self.valence, *self.metadata_updates, *self.superseded_by})
+        rows = sorted({*self.valence, *self.metadata_updates, *self.chains.replaced()})
         n = len(rows)
         columns = {
             "seq": pa.array(self.seq.array[rows] if n else [], pa.int64()),
             "valence": pa.array([self.valence.get(row, 0.0) for row in rows], pa.float64()),
             "superseded_by": pa.array(
-                [dumped(self.superseded_by.get(row)) for row in rows], pa.string()
+                [dumped(self.named(self.chains.newer(row))) for row in rows], pa.string()
             ),
             "metadata": pa.array([self.metadata_updates.get(row) for row in rows], pa.string()),
         }
@@ -350,11 +335,6 @@ class NoteTable:
             [columns.get(f.name, pa.nulls(n, f.type)) for f in NOTESTATE_SCHEMA],
             schema=NOTESTATE_SCHEMA,
         )
-
-    def dead_after(self, known: Iterable[int]) -> list[int]:
-        """Sequences of dead notes in memory, with those that were `known` dead, ascending."""
-        gone = self.seq.array[np.flatnonzero(self.alive.array == 0)]
-        return sorted({*known, *gone.tolist()})
 
     def restore(self, notes: pa.Table, state: pa.Table, next_seq: int) -> None:
         """Load live notes, ascending by sequence, and what changed about them."""
@@ -387,10 +367,9 @@ class NoteTable:
             if value["metadata"] is not None:
                 self.metadata_updates[row] = value["metadata"]
             if value["superseded_by"]:
-                self.superseded_by[row] = json.loads(value["superseded_by"])
                 current[row] = 0
-                for by in self.superseded_by[row]:
-                    self.supersedes.setdefault(self.rows[by], []).append(self.ids[row])
+                for newer in json.loads(value["superseded_by"]):
+                    self.chains.add(self.rows[newer], row)
         self.current.replace(current)
 
 

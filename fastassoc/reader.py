@@ -512,8 +512,8 @@ def note_at(view: StateView, row: int) -> Note:
         created_at=moment(int(view.notes.created_at[row])),
         written_at=moment(int(table.written_at.array[row])),
         valence=table.valence.get(row, 0.0),
-        supersedes=list(table.supersedes.get(row, ())),
-        superseded_by=list(table.superseded_by.get(row, ())),
+        supersedes=table.named(table.chains.older(row)),
+        superseded_by=table.named(table.chains.newer(row)),
         **plain,
     )
 

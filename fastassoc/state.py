@@ -108,6 +108,9 @@ class State:
     def _apply_create(self, operation: Operation) -> Report:
         return Report(position=self.position)
 
+    def _apply_nothing(self, operation: Operation) -> Report:
+        return Report(position=self.position)
+
     def _apply_configure(self, operation: Operation) -> Report:
         self.settings = self.settings.with_changes(operation.body["changes"], read_only=True)
         return Report(position=self.position)

@@ -242,8 +242,7 @@ class Store:
             return
         operations, size = self._journal.size()
         size = max(size, self._bytes)  # bulk segments count, too
-        pointer = self._journal.current()
-        held = 0 if pointer is None else sum(s.bytes for s in self._manifest(pointer)["segments"])
+        held = sum(segment.bytes for segment in self._current()[1])
         if operations >= SNAPSHOT_OPERATIONS or size >= max(SNAPSHOT_BYTES, held // 4):
             self.snapshot(still)
         else:
@@ -252,15 +251,17 @@ class Store:
     def info(self) -> dict[str, Any]:
         """What the store takes on disk, and how long its journal is."""
         operations, size = self._journal.size()
-        pointer = self._journal.current()
-        files = [entry for entry in self.root.rglob("*") if entry.is_file()]
-        segments = [] if pointer is None else self._manifest(pointer)["segments"]
+        pointer, segments = self._current()
+        sizes = []
+        for file in self.root.rglob("*"):
+            with suppress(FileNotFoundError):  # swept meanwhile
+                sizes.append(file.stat().st_size if file.is_file() else 0)
         return {
             "path": str(self.path),
             "store_id": self._journal.store_id,
             "sync": self._journal.sync,
             "format": disk.FORMAT,
-            "bytes": sum(file.stat().st_size for file in files),
+            "bytes": sum(sizes),
             "links_bytes_on_disk": sum(s.bytes for s in segments if s.kind == "links-concept"),
             "snapshot_position": 0 if pointer is None else pointer.seq,
             "journal_operations": operations,
@@ -270,6 +271,16 @@ class Store:
     def close(self) -> None:
         """Close the journal; the last handle leaves no write-ahead log."""
         self._journal.close()
+
+    def _current(self) -> tuple[Pointer | None, list[Segment]]:
+        """The current snapshot and its segments, which another process may replace meanwhile."""
+        while True:
+            pointer = self._journal.current()
+            try:
+                return pointer, [] if pointer is None else self._manifest(pointer)["segments"]
+            except CorruptStore:
+                if self._journal.current() == pointer:
+                    raise
 
     def _manifest(self, pointer: Pointer) -> dict[str, Any]:
         return disk.read_manifest(self.root, pointer.manifest, pointer.digest)

@@ -58,10 +58,7 @@ def export_lines(state: State) -> Iterator[dict[str, Any]]:
         table.ids[row]: (table.valence.get(row, 0.0), table.metadata_updates.get(row))
         for row in {*table.valence, *table.metadata_updates}
     }
-    old = {
-        table.ids[row]: sorted(names, key=lambda note: table.rows.get(note, -1))
-        for row, names in table.supersedes.items()
-    }
+    old = {table.ids[row]: table.named(table.chains.older(row)) for row in table.chains.replacing()}
     links = state.links.to_arrow()
     header = {
         "kind": "store",

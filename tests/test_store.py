@@ -235,3 +235,59 @@ def test_a_read_waits_for_a_position(tmp_path: Path) -> None:
 def test_a_memory_without_a_store_says_so() -> None:
     with pytest.raises(InvalidInput, match=r"fastassoc\.open"):
         fa.Memory().snapshot()
+
+
+def test_a_repeat_of_what_did_nothing_does_nothing(tmp_path: Path) -> None:
+    for mem in (fa.Memory(), fa.open(tmp_path / "s.fa")):
+        first = mem.forget(["n"], operation_id="once")
+        assert (first.forgotten, first.missing, first.repeated) == (0, ["n"], False)
+        mem.write("a", id="n")
+        assert mem.forget(["n"], operation_id="once").repeated
+        assert "n" in mem
+
+
+def test_chains_are_the_same_after_a_snapshot(tmp_path: Path) -> None:
+    def chains(mem: Any) -> dict[str, Any]:
+        notes = mem.recent(limit=99, include_superseded=True)
+        return {note.id: (note.supersedes, note.superseded_by) for note in notes}
+
+    path = tmp_path / "s.fa"
+    with fa.open(path) as mem:
+        for note, old in {"a": [], "b": ["a"], "c": ["b"], "d": ["c", "a", "c", "-"]}.items():
+            mem.write(note, id=note, concepts=["x"], supersedes=old)
+        want = {"a": ([], ["b", "d"]), "b": (["a"], ["c"]), "c": (["b"], ["d"])}
+        assert chains(mem) == {**want, "d": (["a", "c"], [])}
+        mem.forget(["b"])  # c takes its place in the chain
+        want = {"a": ([], ["c", "d"]), "c": (["a"], ["d"]), "d": (["a", "c"], [])}
+        assert chains(mem) == want
+        assert [hit.id for hit in mem.read(concepts=["x"])] == ["d"]
+        mem.snapshot()
+        mem.write("again", id="b", concepts=["x"])
+    with fa.open(path) as mem:
+        assert chains(mem) == {**want, "b": ([], [])}
+        mem.forget(["d"])
+        assert {hit.id for hit in mem.read(concepts=["x"])} == {"b", "c"}
+
+
+def test_reads_go_on_while_a_write_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fa.open(tmp_path / "s.fa") as mem:
+        mem.write("a", id="a", concepts=["x"])
+        saving, go = threading.Event(), threading.Event()
+        append = store.Writing.append
+
+        def slow(self: Any, operation: Any) -> int:
+            position = append(self, operation)
+            saving.set()
+            assert go.wait(30)
+            return position
+
+        monkeypatch.setattr(store.Writing, "append", slow)
+        writer = threading.Thread(target=mem.write, args=("b",), kwargs={"concepts": ["x"]})
+        writer.start()
+        assert saving.wait(30)
+        assert len(mem.read(concepts=["x"])) == 1  # not acknowledged yet
+        go.set()
+        writer.join()
+        assert len(mem.read(concepts=["x"])) == 2
