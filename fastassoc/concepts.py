@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
 from typing import Final, cast
 
 import numpy as np
@@ -362,20 +361,21 @@ class Vocabulary:
         InvalidInput
             Ids do not ascend or are not below `n_ids`, or a key repeats or is null.
         """
-        new = cls(mode, language)
-        ids = cast(list[int], table.column("id").to_pylist())
-        keys = cast(list[str], table.column("key").to_pylist())
-        shown = cast(list[str], table.column("shown").to_pylist())
         if any(column.null_count for column in table.columns):
             raise InvalidInput("vocabulary: found a null, expected an id, a key and a spelling.")
-        if (ids and ids[-1] >= n_ids) or any(a >= b for a, b in pairwise(ids)):
+        new = cls(mode, language)
+        order = table.column("id").to_numpy()
+        if len(order) and (order[-1] >= n_ids or (order[1:] <= order[:-1]).any()):
             raise InvalidInput(f"vocabulary: expected ascending ids below {n_ids}.")
+        ids = cast(list[int], order.tolist())
+        keys = cast(list[str], table.column("key").to_pylist())
         new._ids = dict(zip(keys, ids, strict=True))
         if len(new._ids) != len(keys):
             raise InvalidInput("vocabulary: found a key twice, expected distinct keys.")
-        shown = [
-            k if k == s else s for k, s in zip(keys, shown, strict=True)
-        ]  # one object for both
+        shown = keys  # one object for both where they are equal
+        if not table.column("key").equals(table.column("shown")):
+            spelled = cast(list[str], table.column("shown").to_pylist())
+            shown = [k if k == s else s for k, s in zip(keys, spelled, strict=True)]
         if len(ids) == n_ids:
             new._keys, new._shown = list[str | None](keys), list[str | None](shown)
         else:
