@@ -419,8 +419,7 @@ def sound(field: str, array: Column, reasons: Reasons) -> Column:
 def _sound_lists(field: str, array: Column, reasons: Reasons) -> Column:
     array.validate()
     if not pa.types.is_list(array.type):
-        array.validate(full=True)
-        array = array.cast(pa.list_(array.type.value_type))
+        array = _as_list(array)
     if not len(array):
         return plain_strings(array)
     offsets = _offsets(array)
@@ -441,6 +440,17 @@ def _sound_lists(field: str, array: Column, reasons: Reasons) -> Column:
         found = _each(field, rows, lambda row: [_decoded(name) for name in row], reasons)
         return make(found, pa.list_(pa.string()))
     return plain_strings(array)
+
+
+def _as_list(array: Column) -> Column:
+    """A large, fixed-size or view list array as a plain one; pyarrow's cast of views loses values."""
+    array.validate(full=True)
+    if not (pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type)):
+        return array.cast(pa.list_(array.type.value_type))
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    gone = array.is_null() if array.null_count else None
+    offsets = make(pointers(lengths).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, array.flatten(), mask=gone)
 
 
 def _as_bytes(array: Column) -> list[bytes | None]:
