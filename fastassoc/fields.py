@@ -42,6 +42,8 @@ LISTS = ("concepts", "subjects", "supersedes")
 MOST_BYTES = {"id": 512, "domain": 256}  # these are never empty either
 
 DAY = 86_400_000_000
+# in a unit of Arrow's times that is coarser than a microsecond
+MICROSECONDS = {"s": 1_000_000, "ms": 1000, "date32[day]": DAY, "date64[ms]": 1000}
 
 
 SPACE_BYTES = np.zeros(256, np.bool_)  # what a white-space character can begin with
@@ -139,12 +141,15 @@ def from_column(field: str, column: Column, reasons: Reasons) -> Column | Lists:
     if field in LISTS:
         if is_list(kind) and pa.types.is_string(kind.value_type):
             return _list_column(field, array, reasons)
-    elif field == "created_at" and pa.types.is_integer(kind):
-        return _in_range(field, array.cast(pa.int64(), safe=False), (LOW, HIGH), reasons)
+    elif field == "created_at" and pa.types.is_integer(kind) and kind != pa.uint64():
+        return _in_range(field, array.cast(pa.int64()), (LOW, HIGH), reasons)
     elif field == "created_at" and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         found = _timestamps(array)
-        if found is not None:
-            return _in_range(field, found, (LOW, HIGH), reasons)
+        if found is None:  # some are beyond int64 microseconds: whole numbers of any size tell which
+            unit = MICROSECONDS[str(array.type) if pa.types.is_date(kind) else kind.unit]
+            whole = array.view(pa.int32() if pa.types.is_date32(kind) else pa.int64()).to_pylist()
+            return from_values(field, [one and one * unit for one in whole], reasons)
+        return _in_range(field, found, (LOW, HIGH), reasons)
     elif field == "importance" and (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         return _in_range(field, array.cast(pa.float64(), safe=False), (0.0, 1.0), reasons)
     elif field == "metadata":
@@ -487,9 +492,11 @@ def mask(array: Column) -> NDArray[np.bool_]:
 
 def _timestamps(array: Column) -> Column | None:
     """Microseconds UTC; None where they do not fit."""
-    zone = getattr(array.type, "tz", None)
+    kind = array.type
+    finer = pa.types.is_timestamp(kind) and kind.unit == "ns"  # only these lose what us cannot hold
     try:
-        return array.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+        found = array.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=not finer)
+        return found.cast(pa.int64())
     except pa.ArrowInvalid:
         return None
 

@@ -25,3 +25,32 @@ def test_list_views_give_their_names(kind: Any, names: list[list[str] | None]) -
         rows = {"text": ["t"] * len(names), "id": [str(n) for n in range(len(names))]}
         mem.write_batch(pa.table({**rows, "concepts": given}))
         assert [mem.get(note).concepts for note in rows["id"]] == [one or [] for one in names]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([2**60], pa.timestamp("s")),
+        pa.array([2**60], pa.timestamp("ms", "UTC")),
+        pa.array([2**31 - 1], pa.int32()).view(pa.date32()),
+        pa.array([2**64 - 5], pa.uint64()),
+    ],
+)
+def test_times_that_do_not_fit_are_refused_not_wrapped(column: Any) -> None:
+    mem = fa.Memory()
+    with pytest.raises(BatchRejected, match="row 0: created_at: found"):
+        mem.write_batch(pa.table({"text": ["t"], "created_at": column}))
+    assert len(mem) == 0
+
+
+def test_times_of_every_unit_are_taken() -> None:
+    mem = fa.Memory()
+    for unit in ("s", "ms", "us", "ns"):
+        column = pa.array([1_700_000_000], pa.timestamp("s")).cast(pa.timestamp(unit))
+        mem.write_batch(pa.table({"text": ["t"], "created_at": column}))
+    mem.write_batch(
+        pa.table({"text": ["t"], "created_at": pa.array([1_700_000_000_000_000], pa.uint64())})
+    )
+    finer = pa.array([1_700_000_000_000_000_001], pa.timestamp("ns"))
+    mem.write_batch(pa.table({"text": ["t"], "created_at": finer}))
+    assert len({note.created_at for note in mem.recent()}) == 1
