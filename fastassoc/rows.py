@@ -339,9 +339,11 @@ class _Names:
 
     def _too_many(self) -> bool:
         """Refuse rows that were given more names than a note can carry."""
-        counts = np.diff(self.ptr)
         rows = np.flatnonzero(self.good)
-        over = (counts > MOST_CONCEPTS) & ~self.extracted[rows]
+        declared = np.diff(np.concatenate([[0], np.cumsum(self.subject)])[self.ptr])
+        # names found in the text were cut to as many; those declared beside them were given
+        counts = np.where(self.extracted[rows], declared, np.diff(self.ptr))
+        over = counts > MOST_CONCEPTS
         for row, count in zip(rows[over].tolist(), counts[over].tolist(), strict=True):
             self._refuse(row, too_many(count))
         return bool(over.any())

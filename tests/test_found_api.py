@@ -54,3 +54,12 @@ def test_times_of_every_unit_are_taken() -> None:
     finer = pa.array([1_700_000_000_000_000_001], pa.timestamp("ns"))
     mem.write_batch(pa.table({"text": ["t"], "created_at": finer}))
     assert len({note.created_at for note in mem.recent()}) == 1
+
+
+@pytest.mark.parametrize("concepts", [None, [], ["a"]])
+def test_more_than_256_subjects_are_refused(concepts: list[str] | None) -> None:
+    mem = fa.Memory()
+    with pytest.raises(InvalidInput, match="found 25[78] names, expected at most 256"):
+        mem.write("Tea is hot.", concepts=concepts, subjects=[f"s{n}" for n in range(257)])
+    assert len(mem) == len(mem.links) == 0
+    mem.write("Tea is hot.", subjects=[f"s{n}" for n in range(256)])
