@@ -76,12 +76,15 @@ class Scored:
         The rank score of each.
     direct : set of int
         Rows among the first k of the direct score.
+    exact : dict of int to float
+        The rank score of each exact row, be it among `rows` or not.
     """
 
     rows: list[int]
     scores: list[float]
     direct: set[int]
     expansion: Expansion | None = None
+    exact: dict[int, float] = field(default_factory=dict)
 
 
 def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
@@ -269,7 +272,19 @@ def score_counts(
     )
     first, ordered = by_text(view, rows, scores, pool)
     near, _ = by_text(view, direct, direct_scores, query.k)
-    return Scored(first, ordered, set(near), expansion)
+    exact = {row: counts_of(view, row, set(found.named), expansion) for row in found.exact}
+    return Scored(first, ordered, set(near), expansion, exact)
+
+
+def counts_of(view: StateView, row: int, asked: set[int], expansion: Expansion) -> float:
+    """The score by counts of one row, summed in the order of `PostingsView.count_read`."""
+    held = set(view.notes.table.concepts_of(row)[0].tolist())
+    score = 10.0 * len(held & asked)
+    for concept in sorted(held - asked):
+        place = int(np.searchsorted(expansion.ids, concept))
+        if place < len(expansion.ids) and expansion.ids[place] == concept:
+            score += max(0.0, float(expansion.strengths[place]))
+    return score
 
 
 def by_text(view: StateView, rows: Rows, scores: Scores, k: int) -> tuple[list[int], list[float]]:
@@ -290,7 +305,11 @@ def score_flat(
     rows, scores = view.text.best(
         found.terms, settings.bm25_k1, settings.bm25_b, found.allowed, pool
     )
-    return Scored(rows.tolist(), scores.tolist(), set(rows[: query.k].tolist()))
+    held = np.array(found.exact, np.int64)
+    terms = [int(term) for term in found.terms]
+    weights = view.text.weights(held, terms, settings.bm25_k1, settings.bm25_b).sum(axis=1)
+    exact = dict(zip(found.exact, weights.tolist(), strict=True))
+    return Scored(rows.tolist(), scores.tolist(), set(rows.tolist()), exact=exact)
 
 
 RANKED: dict[str, Callable[[StateView, Query, Settings, Scan, int, int], Scored]] = {
@@ -324,7 +343,7 @@ def merge(view: StateView, query: Query, found: Scan, scored: Scored, rank: str)
     above = max(scored.scores, default=0.0) + 1.0
     placed: list[Placed] = []
     for row in found.exact[: query.k]:
-        one = place(view, row, held.pop(row, 0.0), asked, rank)
+        one = place(view, row, scored.exact.get(row, 0.0), asked, rank)
         # a bonus that lifts it above every other note, so that rank_score keeps ordering
         placed.append(replace(one, source="exact", parts={"exact": above, **one.parts}))
     placed.sort(key=lambda one: -one.rank_score)

@@ -63,3 +63,20 @@ def test_more_than_256_subjects_are_refused(concepts: list[str] | None) -> None:
         mem.write("Tea is hot.", concepts=concepts, subjects=[f"s{n}" for n in range(257)])
     assert len(mem) == len(mem.links) == 0
     mem.write("Tea is hot.", subjects=[f"s{n}" for n in range(256)])
+
+
+def test_the_parts_of_an_exact_hit_are_its_own_score() -> None:
+    mem = fa.Memory()
+    for n in range(3):
+        mem.write(f"zz{n}", concepts=["a", "b"])
+    mem.write("one", concepts=["a"])
+    mem.write("two", concepts=["b"])
+    # k = 1: neither is among the best by counts
+    one = mem.read("one", concepts=["a"], k=1)[0]
+    two = mem.read("two", concepts=["a"], k=1)[0]
+    assert one.source == two.source == "exact"
+    assert (one.parts["asked"], one.parts["association"]) == (10.0, 0.0)
+    assert (two.parts["asked"], two.parts["association"]) == (0.0, 3.0)
+    assert sum(step.weight for step in two.path) == two.parts["association"]
+    flat = mem.read("zz0", rank="flat", k=1)[0]
+    assert flat.parts["text"] > 0 and flat.rank_score == sum(flat.parts.values())
