@@ -623,7 +623,7 @@ class Memory(Handle):
             raise InvalidInput(reasons.get(0, "metadata: found None, expected a JSON object."))
 
         def prepare(state: State) -> Prepared:
-            if note not in state.notes.rows:
+            if not isinstance(note, str) or note not in state.notes.rows:
                 raise NoteNotFound(f"no live note has the id {note!r}.")
             return {"id": str(note), "metadata": text}, None
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
+
+import numpy as np
 
 from fastassoc.errors import InvalidInput
 from fastassoc.filters import check_where
@@ -138,7 +140,7 @@ def list_of_names(value: Any, name: str) -> tuple[str, ...]:
 
 def whole(value: Any, name: str, low: int, high: int) -> int:
     """A whole number in [low, high]."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, (bool, np.ndarray)) or not hasattr(value, "__index__"):
         raise InvalidInput(f"{name}: found {value!r}, expected a whole number from {low}.")
     number = int(value.__index__())
     if not low <= number <= high:
@@ -148,10 +150,9 @@ def whole(value: Any, name: str, low: int, high: int) -> int:
 
 def real(value: Any, name: str, low: float, high: float) -> float:
     """A number in [low, high]."""
-    good = isinstance(value, (int, float)) or hasattr(value, "__float__")
-    if not good or isinstance(value, (bool, str)) or not math.isfinite(value):
-        raise InvalidInput(f"{name}: found {value!r}, expected a number from {low:g} to {high:g}.")
-    if not low <= float(value) <= high:
+    # not every thing with a __float__ is a number: arrays, np.bool_ and complex scalars are none
+    good = isinstance(value, Real) and not isinstance(value, bool)
+    if not good or not low <= value <= high:  # False for NaN; exact for an int of any size
         raise InvalidInput(f"{name}: found {value!r}, expected a number from {low:g} to {high:g}.")
     return float(value)
 
@@ -163,7 +164,7 @@ def share(value: Any, name: str) -> float:
 
 def one_of(value: Any, name: str, known: tuple[str | None, ...]) -> str | None:
     """One of the known options."""
-    if value not in known:
+    if not (value is None or isinstance(value, str)) or value not in known:
         options = ", ".join(repr(option) for option in known)
         raise InvalidInput(f"{name}: found {value!r}, expected one of {options}.")
     return str(value) if value is not None else None

@@ -197,7 +197,7 @@ class Reader(ABC):
         >>> [len(recall) for recall in mem.read_batch(["tea", {"concepts": ["milk"]}])]
         [1, 0]
         """
-        if isinstance(queries, (str, bytes, Mapping)):
+        if isinstance(queries, (str, bytes, Mapping)) or not hasattr(queries, "__iter__"):
             raise InvalidInput(f"queries: found {queries!r}, expected a list of queries.")
         asked: list[Query] = []
         for number, one in enumerate(queries):

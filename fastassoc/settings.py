@@ -27,7 +27,7 @@ def _need(condition: bool, message: str) -> None:
 
 
 def _finite(name: str, value: object, low: float, high: float) -> None:
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    good = isinstance(value, (int, float)) and not isinstance(value, bool)
     _need(
         good and low <= value <= high,  # type: ignore[operator]
         f"setting {name}: found {value!r}, expected a number from {low} to {high}.",
@@ -172,7 +172,7 @@ class Settings:
             isinstance(self.extract, bool),
             f"setting extract: found {self.extract!r}, expected a bool.",
         )
-        _need(self.extractor == 1, f"setting extractor: found {self.extractor!r}, known: 1.")
+        _need(type(self.extractor) is int and self.extractor == 1, f"setting extractor: found {self.extractor!r}, known: 1.")
         _finite("valence_rate", self.valence_rate, 0.0, 1.0)
         _finite("hop_factor", self.hop_factor, 0.0, 1.0)
         _finite("bm25_k1", self.bm25_k1, 0.0, 100.0)
@@ -182,9 +182,10 @@ class Settings:
             or (
                 isinstance(self.max_fanout, int)
                 and not isinstance(self.max_fanout, bool)
-                and self.max_fanout >= 1
+                and 1 <= self.max_fanout < 2**31
             ),
-            f"setting max_fanout: found {self.max_fanout!r}, expected None or a number from 1.",
+            f"setting max_fanout: found {self.max_fanout!r}, expected None or a whole number "
+            "from 1 to 2^31 - 1.",
         )
         from snowballstemmer import algorithms
 

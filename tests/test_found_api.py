@@ -80,3 +80,63 @@ def test_the_parts_of_an_exact_hit_are_its_own_score() -> None:
     assert sum(step.weight for step in two.path) == two.parts["association"]
     flat = mem.read("zz0", rank="flat", k=1)[0]
     assert flat.parts["text"] > 0 and flat.rank_score == sum(flat.parts.values())
+
+
+def test_a_note_named_twice_is_rated_once() -> None:
+    mem = fa.Memory()
+    mem.write("Tea is hot.", concepts=["tea"], id="t")
+    report = mem.feedback(asked=["hot"], used=["t", "t", "gone", "gone"], outcome=1.0)
+    assert (report.updated, report.missing) == (1, ["gone"])
+    assert mem.get("t").valence == pytest.approx(0.3)
+
+
+def test_a_repeated_configure_changes_nothing() -> None:
+    mem = fa.Memory()
+    mem.configure(hop_factor=0.5, operation_id="one")
+    assert mem.configure(hop_factor=0.9, operation_id="one").repeated
+    assert mem.settings.hop_factor == 0.5
+
+
+@pytest.mark.parametrize(
+    "bad", [10**400, -(10**400), np.True_, np.complex128(0.5), np.array([0.5]), np.array([1, 2])]
+)
+def test_what_is_no_number_in_range_is_refused_by_name(bad: Any) -> None:
+    mem = fa.Memory()
+    mem.write("Tea is hot.", concepts=["tea", "hot"])
+    calls = {
+        "min_score": lambda: mem.read("tea", min_score=bad),
+        "diversity": lambda: mem.read("tea", diversity=bad),
+        "k": lambda: mem.read("tea", k=bad),
+        "rank": lambda: mem.read("tea", rank=bad),
+        "order_by": lambda: mem.read("tea", order_by=bad),
+        "limit": lambda: mem.recent(limit=bad),
+        "min_weight": lambda: mem.graph(["tea"], min_weight=bad),
+        "outcome": lambda: mem.feedback(asked=["tea"], used_concepts=["hot"], outcome=bad),
+        "weight": lambda: mem.link("tea", "hot", bad),
+        "setting hop_factor": lambda: fa.Settings(hop_factor=bad),
+        "setting max_fanout": lambda: fa.Settings(max_fanout=bad),
+        "setting threshold": lambda: fa.LinkRule(threshold=bad),
+        "setting extractor": lambda: fa.Settings(extractor=bad),
+    }
+    for name, call in calls.items():
+        with pytest.raises(InvalidInput, match=name):
+            call()
+    assert mem.links.weight("tea", "hot") == 1.0
+
+
+def test_numbers_of_every_kind_are_taken() -> None:
+    mem = fa.Memory()
+    mem.write("Tea is hot.", concepts=["tea", "hot"])
+    for one in (1, 0.5, np.float32(0.5), np.float64(0.5), np.int8(1), np.uint64(1)):
+        mem.read("tea", min_score=one)
+        mem.feedback(asked=["tea"], used_concepts=["hot"], outcome=one)
+
+
+def test_things_of_other_types_are_refused_with_errors_of_ours() -> None:
+    mem = fa.Memory()
+    for bad in (None, 5, object()):
+        with pytest.raises(InvalidInput, match="queries"):
+            mem.read_batch(bad)  # type: ignore[arg-type]
+    for note in (["x"], {"x"}, None, 5):
+        with pytest.raises(fa.errors.NoteNotFound):
+            mem.update(note, metadata={})  # type: ignore[arg-type]
