@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from numbers import Integral
 
 from fastassoc.errors import InvalidInput
 
@@ -13,7 +14,7 @@ LOW, HIGH = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1 to 9999
 
 
 def micros(value: object, name: str) -> int:
-    """Microseconds UTC of a datetime, an ISO 8601 text or a whole number of microseconds.
+    """Microseconds UTC of a datetime, a date, an ISO 8601 text or a number of microseconds.
 
     Raises
     ------
@@ -28,16 +29,18 @@ def micros(value: object, name: str) -> int:
     found = value
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value)
+            value = datetime.fromisoformat(value.strip())
         except ValueError:
             raise InvalidInput(
                 f"{name}: found {found!r}, expected an ISO 8601 time such as 2026-01-31T12:00:00Z."
             ) from None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime.combine(value, time())
     if isinstance(value, datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        return (aware - EPOCH) // timedelta(microseconds=1)
-    if isinstance(value, int) and not isinstance(value, bool) and LOW <= value <= HIGH:
-        return value
+        value = (aware - EPOCH) // timedelta(microseconds=1)  # no int for pandas' NaT
+    if isinstance(value, Integral) and not isinstance(value, bool) and LOW <= value <= HIGH:
+        return int(value)
     raise InvalidInput(
         f"{name}: found {found!r}, expected a datetime, an ISO 8601 text, or microseconds since "
         "1970 (naive times are UTC)."

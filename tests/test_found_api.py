@@ -140,3 +140,18 @@ def test_things_of_other_types_are_refused_with_errors_of_ours() -> None:
     for note in (["x"], {"x"}, None, 5):
         with pytest.raises(fa.errors.NoteNotFound):
             mem.update(note, metadata={})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("when", [date(2024, 5, 1), " 2024-05-01 ", np.int64(1_714_521_600_000_000)])
+def test_since_and_until_take_what_created_at_takes(when: Any) -> None:
+    mem = fa.Memory()
+    mem.write("Tea is hot.", concepts=["tea"], created_at=when)
+    assert len(mem.read("tea", since=when, until=when)) == 1
+    assert len(mem.recent(since=when, until=when)) == 1
+
+
+def test_a_time_that_is_none_is_refused_as_a_bound() -> None:
+    pandas = pytest.importorskip("pandas")
+    mem = fa.Memory()
+    with pytest.raises(InvalidInput, match="since"):
+        mem.read("tea", since=pandas.NaT)
