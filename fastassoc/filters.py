@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastassoc.errors import InvalidInput
-from fastassoc.metadata import contains
+from fastassoc.metadata import contains, same
 from fastassoc.notes import NotesView
 
 __all__ = ["allowed_rows", "check_where"]
@@ -29,15 +29,24 @@ def check_where(where: object) -> Mapping[str, Any]:
             'to {"in": [...]} or to {"contains": value}.'
         )
     for key, value in where.items():
-        if not isinstance(value, Mapping):
-            continue
-        if set(value) == {"in"} and isinstance(value["in"], (list, tuple, set, frozenset)):
-            continue
-        if set(value) != {"contains"}:
-            raise InvalidInput(
-                f"where[{key!r}]: found {dict(value)!r}, expected a value, "
-                '{"in": [...]} or {"contains": value}.'
-            )
+        asked: Iterable[Any] = [value]
+        if isinstance(value, Mapping):
+            if set(value) == {"in"} and isinstance(value["in"], (list, tuple, set, frozenset)):
+                asked = value["in"]
+            elif set(value) == {"contains"}:
+                asked = [value["contains"]]
+            else:
+                raise InvalidInput(
+                    f"where[{key!r}]: found {dict(value)!r}, expected a value, "
+                    '{"in": [...]} or {"contains": value}.'
+                )
+        for one in asked:
+            try:
+                same(one)
+            except (TypeError, ValueError, RecursionError):
+                raise InvalidInput(
+                    f"where[{key!r}]: found {one!r}, expected what JSON can hold, as metadata does."
+                ) from None
     return where
 
 

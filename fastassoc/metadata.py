@@ -10,14 +10,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MetadataIndex", "contains"]
+__all__ = ["MetadataIndex", "contains", "same"]
 
 
 def same(value: Any) -> str:
-    """A text that is equal for equal JSON values; 1 and 1.0 are one value, 1 and true are not."""
+    """A text that is equal for equal JSON values; 1 and 1.0 are one value, 1 and true are not.
+
+    Raises TypeError or ValueError for what JSON cannot hold; a NumPy scalar is its Python value.
+    """
+    return json.dumps(whole_floats(value), ensure_ascii=False, sort_keys=True)
+
+
+def whole_floats(value: Any) -> Any:
+    """The value with NumPy scalars as Python's, and whole floats as ints, however deep."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+        return int(value)
+    if isinstance(value, dict):
+        return {key: whole_floats(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [whole_floats(inner) for inner in value]
+    return value
 
 
 class MetadataIndex:

@@ -155,3 +155,29 @@ def test_a_time_that_is_none_is_refused_as_a_bound() -> None:
     mem = fa.Memory()
     with pytest.raises(InvalidInput, match="since"):
         mem.read("tea", since=pandas.NaT)
+
+
+def test_a_filter_compares_values_not_their_types() -> None:
+    mem = fa.Memory()
+    mem.write("one", id="1", concepts=["a"], metadata={"n": 1, "s": "1", "l": [1.0, {"x": 2.0}]})
+    for where in (
+        {"n": np.int64(1)},
+        {"n": np.float32(1)},
+        {"n": {"in": [np.int64(1)]}},
+        {"l": {"contains": np.int64(1)}},
+        {"l": [1, {"x": 2}]},
+        {"s": np.str_("1")},
+    ):
+        assert len(mem.read(concepts=["a"], where=where)) == 1, where
+    for where in ({"s": np.int64(1)}, {"s": 1}, {"n": True}, {"n": np.True_}, {"n": "1"}):
+        assert len(mem.read(concepts=["a"], where=where)) == 0, where
+
+
+@pytest.mark.parametrize("bad", [b"1", object(), {1, 2}, date(2024, 5, 1), np.array([1])])
+def test_a_filter_refuses_what_metadata_cannot_hold(bad: Any) -> None:
+    mem = fa.Memory()
+    for clause in (bad, {"in": [bad]}, {"contains": bad}) if not isinstance(bad, set) else (bad,):
+        with pytest.raises(InvalidInput, match="where"):
+            mem.read(concepts=["a"], where={"n": clause})
+        with pytest.raises(InvalidInput, match="where"):
+            mem.forget(where={"n": clause})
