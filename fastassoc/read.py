@@ -246,7 +246,8 @@ def weigh_text(view: StateView, query: Query, text: str | None, found: Scan) -> 
 
 def plan(query: Query, settings: Settings, found: Scan) -> str:
     """The rank to use: what was asked for, else counts where a concept was named, else flat."""
-    return query.rank or settings.rank or ("counts" if found.named or not found.words else "flat")
+    words = found.words or (query.like is not None and len(found.terms))
+    return query.rank or settings.rank or ("counts" if found.named or not words else "flat")
 
 
 # -- score --------------------------------------------------------------------------------------

@@ -98,7 +98,8 @@ class Reader(ABC):
         vector : optional
             Not in this version.
         like : str, optional
-            Id of a note: ask its concepts (or its words, by the rank ``"flat"``).
+            Id of a note: ask its concepts (or its words, by the rank ``"flat"``, which is the
+            default where it has none).
         k : int
             The most hits.
         rank : {"counts", "flat"}, optional

@@ -181,3 +181,44 @@ def test_a_filter_refuses_what_metadata_cannot_hold(bad: Any) -> None:
             mem.read(concepts=["a"], where={"n": clause})
         with pytest.raises(InvalidInput, match="where"):
             mem.forget(where={"n": clause})
+
+
+def test_a_chain_reads_the_same_after_a_snapshot(tmp_path: Path) -> None:
+    with fa.open(tmp_path / "m.fa", sync="off") as mem:
+        for note in ("a", "z", "g"):
+            mem.write(f"text {note}", id=note, concepts=[])
+        mem.write("new", id="n", concepts=[], supersedes=["z", "a", "z", "g", "none"])
+        mem.forget(["g"])
+        live = [(mem.get(i).supersedes, mem.get(i).superseded_by) for i in ("a", "z", "n")]
+        assert live == [([], ["n"]), ([], ["n"]), (["a", "z"], [])]
+    with fa.open(tmp_path / "m.fa") as mem:
+        assert [(mem.get(i).supersedes, mem.get(i).superseded_by) for i in ("a", "z", "n")] == live
+        mem.snapshot()
+    with fa.open(tmp_path / "m.fa") as mem:
+        assert [(mem.get(i).supersedes, mem.get(i).superseded_by) for i in ("a", "z", "n")] == live
+        mem.forget(["n"])
+        assert [note.id for note in mem.recent()] == ["z", "a"]
+
+
+def test_a_chain_forgets_its_middle() -> None:
+    mem = fa.Memory()
+    mem.write("one", id="1", concepts=[])
+    mem.write("two", id="2", concepts=[], supersedes=["1"])
+    mem.write("three", id="3", concepts=[], supersedes=["2"])
+    mem.forget(["2"])
+    assert mem.get("3").supersedes == [] and mem.get("1").superseded_by == []
+    assert [note.id for note in mem.recent()] == ["3", "1"]
+
+
+def test_a_rejected_batch_is_told_in_sentences() -> None:
+    with pytest.raises(BatchRejected) as caught:
+        fa.Memory().write_batch([{"text": "t", "concepts": "x"}, {}])
+    assert ".." not in str(caught.value) and ". (" not in str(caught.value)
+
+
+def test_a_note_without_concepts_is_asked_by_its_words() -> None:
+    mem = fa.Memory()
+    mem.write("plain words here", concepts=[], id="p")
+    mem.write("plain words there", concepts=[], id="q")
+    recall = mem.read(like="p")
+    assert (recall.rank, [hit.id for hit in recall]) == ("flat", ["q"])
