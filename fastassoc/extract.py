@@ -56,6 +56,7 @@ _common_ending = re.compile(
     r".{2,}(?:ly|ing|ed|tions?|ness|ments?|able|ible|ful|ous|i[sz]es?|ifi?es|ates)\Z"
 ).match
 _kept_capitals = frozenset({"US", "WHO"})  # stop words, but not in capitals
+_contracted = frozenset({"", "s", "ll", "d", "re", "ve", "m"})
 _joiners = frozenset(_JOINERS.split("|"))
 _kept_inside = frozenset({"may", "will"})  # stop words, but names where no sentence starts
 
@@ -162,7 +163,10 @@ def _drops(word: str) -> bool:
     head, mark, tail = low.replace("’", "'").partition("'")
     if not mark:
         return False
-    return head in STOP_WORDS or head in STARTERS or tail == "t"
+    if tail == "t":
+        return True
+    # I'm, That's; but O'Brien and D'Arc are names although o and d are stop words
+    return tail in _contracted and (head in STOP_WORDS or head in STARTERS)
 
 
 def _may_be_common(text: str, word: str, low: str) -> bool:

@@ -222,3 +222,18 @@ def test_a_note_without_concepts_is_asked_by_its_words() -> None:
     mem.write("plain words there", concepts=[], id="q")
     recall = mem.read(like="p")
     assert (recall.rank, [hit.id for hit in recall]) == ("flat", ["q"])
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("She met Tim O'Reilly in Dublin.", ["Tim O'Reilly", "Dublin"]),
+        ("He saw O'Brien's dog.", ["O'Brien"]),
+        ("I like Scarlett O\u2019Hara.", ["Scarlett O\u2019Hara"]),
+        ("We met D'Angelo Russell.", ["D'Angelo Russell"]),
+        ("I'm late. That's Ann. Don't ask. It's Bob's.", ["Ann", "Bob"]),
+    ],
+)
+def test_names_with_an_apostrophe_are_names(text: str, names: list[str]) -> None:
+    mem = fa.Memory()
+    assert mem.get(mem.write(text)).concepts == names
