@@ -95,8 +95,10 @@ def _names(
         if key is not None:
             spelled.setdefault(key, name)
             marked.add(key)
-    if len(spelled) > MOST_CONCEPTS and not extracted:
-        raise Bad(too_many(len(spelled)))
+    # names found in the text were cut to as many; those declared beside them were given
+    told = len(marked) if extracted else len(spelled)
+    if told > MOST_CONCEPTS:
+        raise Bad(too_many(told))
     out: dict[str, Any] = {"concepts": list(spelled), "spelled": list(spelled.values())}
     out["subjects"] = [place for place, key in enumerate(spelled) if key in marked]
     out["extracted"] = extracted

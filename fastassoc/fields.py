@@ -145,7 +145,9 @@ def from_column(field: str, column: Column, reasons: Reasons) -> Column | Lists:
         return _in_range(field, array.cast(pa.int64()), (LOW, HIGH), reasons)
     elif field == "created_at" and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         found = _timestamps(array)
-        if found is None:  # some are beyond int64 microseconds: whole numbers of any size tell which
+        if (
+            found is None
+        ):  # some are beyond int64 microseconds: whole numbers of any size tell which
             unit = MICROSECONDS[str(array.type) if pa.types.is_date(kind) else kind.unit]
             whole = array.view(pa.int32() if pa.types.is_date32(kind) else pa.int64()).to_pylist()
             return from_values(field, [one and one * unit for one in whole], reasons)

@@ -172,7 +172,10 @@ class Settings:
             isinstance(self.extract, bool),
             f"setting extract: found {self.extract!r}, expected a bool.",
         )
-        _need(type(self.extractor) is int and self.extractor == 1, f"setting extractor: found {self.extractor!r}, known: 1.")
+        _need(
+            type(self.extractor) is int and self.extractor == 1,
+            f"setting extractor: found {self.extractor!r}, known: 1.",
+        )
         _finite("valence_rate", self.valence_rate, 0.0, 1.0)
         _finite("hop_factor", self.hop_factor, 0.0, 1.0)
         _finite("bm25_k1", self.bm25_k1, 0.0, 100.0)

@@ -39,7 +39,7 @@ def micros(value: object, name: str) -> int:
     if isinstance(value, datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         value = (aware - EPOCH) // timedelta(microseconds=1)  # no int for pandas' NaT
-    if isinstance(value, Integral) and not isinstance(value, bool) and LOW <= value <= HIGH:
+    if isinstance(value, Integral) and not isinstance(value, bool) and LOW <= int(value) <= HIGH:
         return int(value)
     raise InvalidInput(
         f"{name}: found {found!r}, expected a datetime, an ISO 8601 text, or microseconds since "

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from typing import Any
 
-import fastassoc as fa
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import fastassoc as fa
 from fastassoc.errors import BatchRejected, InvalidInput
 
 
@@ -59,7 +60,7 @@ def test_times_of_every_unit_are_taken() -> None:
 @pytest.mark.parametrize("concepts", [None, [], ["a"]])
 def test_more_than_256_subjects_are_refused(concepts: list[str] | None) -> None:
     mem = fa.Memory()
-    with pytest.raises(InvalidInput, match="found 25[78] names, expected at most 256"):
+    with pytest.raises(InvalidInput, match=r"found 25[78] names, expected at most 256"):
         mem.write("Tea is hot.", concepts=concepts, subjects=[f"s{n}" for n in range(257)])
     assert len(mem) == len(mem.links) == 0
     mem.write("Tea is hot.", subjects=[f"s{n}" for n in range(256)])
@@ -79,7 +80,8 @@ def test_the_parts_of_an_exact_hit_are_its_own_score() -> None:
     assert (two.parts["asked"], two.parts["association"]) == (0.0, 3.0)
     assert sum(step.weight for step in two.path) == two.parts["association"]
     flat = mem.read("zz0", rank="flat", k=1)[0]
-    assert flat.parts["text"] > 0 and flat.rank_score == sum(flat.parts.values())
+    assert flat.parts["text"] > 0
+    assert flat.rank_score == sum(flat.parts.values())
 
 
 def test_a_note_named_twice_is_rated_once() -> None:
@@ -142,7 +144,9 @@ def test_things_of_other_types_are_refused_with_errors_of_ours() -> None:
             mem.update(note, metadata={})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("when", [date(2024, 5, 1), " 2024-05-01 ", np.int64(1_714_521_600_000_000)])
+@pytest.mark.parametrize(
+    "when", [date(2024, 5, 1), " 2024-05-01 ", np.int64(1_714_521_600_000_000)]
+)
 def test_since_and_until_take_what_created_at_takes(when: Any) -> None:
     mem = fa.Memory()
     mem.write("Tea is hot.", concepts=["tea"], created_at=when)
@@ -206,14 +210,16 @@ def test_a_chain_forgets_its_middle() -> None:
     mem.write("two", id="2", concepts=[], supersedes=["1"])
     mem.write("three", id="3", concepts=[], supersedes=["2"])
     mem.forget(["2"])
-    assert mem.get("3").supersedes == [] and mem.get("1").superseded_by == []
+    assert mem.get("3").supersedes == []
+    assert mem.get("1").superseded_by == []
     assert [note.id for note in mem.recent()] == ["3", "1"]
 
 
 def test_a_rejected_batch_is_told_in_sentences() -> None:
     with pytest.raises(BatchRejected) as caught:
         fa.Memory().write_batch([{"text": "t", "concepts": "x"}, {}])
-    assert ".." not in str(caught.value) and ". (" not in str(caught.value)
+    assert ".." not in str(caught.value)
+    assert ". (" not in str(caught.value)
 
 
 def test_a_note_without_concepts_is_asked_by_its_words() -> None:
