@@ -450,7 +450,7 @@ def _sound_lists(field: str, array: Column, reasons: Reasons) -> Column:
 
 
 def _as_list(array: Column) -> Column:
-    """A large, fixed-size or view list array as a plain one; pyarrow's cast of views loses values."""
+    """A list array of another layout as a plain one; pyarrow's cast of views loses values."""
     array.validate(full=True)
     if not (pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type)):
         return array.cast(pa.list_(array.type.value_type))

@@ -210,9 +210,9 @@ def test_a_chain_forgets_its_middle() -> None:
     mem.write("two", id="2", concepts=[], supersedes=["1"])
     mem.write("three", id="3", concepts=[], supersedes=["2"])
     mem.forget(["2"])
-    assert mem.get("3").supersedes == []
-    assert mem.get("1").superseded_by == []
-    assert [note.id for note in mem.recent()] == ["3", "1"]
+    assert mem.get("3").supersedes == ["1"]  # it takes the place of the one between
+    assert mem.get("1").superseded_by == ["3"]
+    assert [note.id for note in mem.recent()] == ["3"]
 
 
 def test_a_rejected_batch_is_told_in_sentences() -> None:
