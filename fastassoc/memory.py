@@ -23,6 +23,7 @@ from fastassoc.errors import (
     DuplicateNote,
     InvalidInput,
     NoteNotFound,
+    StoreError,
 )
 from fastassoc.fields import from_values
 from fastassoc.filters import allowed_rows, check_where
@@ -756,7 +757,9 @@ class Memory(Handle):
         >>> mem.rebuild_links().links.weight("timeout", "backoff")
         0.0
         """
-        view = self._view(text=True)
+        with self._still() as state:
+            view = state.view(text=True)
+            view = replace(view, notes=state.notes.copy().view())
         return Control(view, self.settings, self._now)
 
     # -- the store ------------------------------------------------------------------------------
@@ -839,7 +842,7 @@ class Memory(Handle):
             Something is at `target`.
         """
         self._usable()
-        return self._store("backup").backup(Path(target))
+        return self._store("backup").backup(folder_of(target))
 
     def reembed(self, embedder: Any) -> Report:
         """Not in this version: it keeps no vectors.
@@ -979,17 +982,24 @@ def open_memory(
     no_embedder(embedder)
     checks.one_of(sync, "sync", ("full", "normal", "off"))
     wait = checks.real(timeout, "timeout", 0.0, 1e6)
+    for name, value in (("create", create), ("read_only", read_only)):
+        if not isinstance(value, bool):
+            raise InvalidInput(f"{name}: found {value!r}, expected True or False.")
+    folder = folder_of(path)
     memory = Memory.__new__(Memory)
     memory._clock = clock
-    port, state = Store.open(
-        Path(path),
-        create=create and not read_only,
-        read_only=read_only,
-        settings=settings,
-        sync=sync,
-        timeout=wait,
-        now=memory._now,
-    )
+    try:
+        port, state = Store.open(
+            folder,
+            create=create and not read_only,
+            read_only=read_only,
+            settings=settings,
+            sync=sync,
+            timeout=wait,
+            now=memory._now,
+        )
+    except OSError as error:
+        raise StoreError(f"{folder}: the store cannot be opened ({error.strerror}).") from error
     try:
         if settings is not None:
             state.settings.require_same_state(settings)
@@ -998,6 +1008,16 @@ def open_memory(
         port.close()
         raise
     return memory
+
+
+def folder_of(path: object) -> Path:
+    """The path of a folder; refuse what is none."""
+    if isinstance(path, (str, os.PathLike)):
+        text = os.fspath(path)
+        if isinstance(text, str) and text.strip() and "\0" not in text:
+            checks.text(text, "path")
+            return Path(text)
+    raise InvalidInput(f"path: found {path!r}, expected the path of a folder.")
 
 
 def check_settings(settings: object) -> None:

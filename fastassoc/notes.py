@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
@@ -127,9 +128,7 @@ class NoteTable:
         self.valence: dict[int, float] = {}
         self.metadata_updates: dict[int, str] = {}
         self.chains = Chains()
-        self.metadata_index = MetadataIndex(self.metadata)
-        self._fingerprints = RowLookup(lambda row: self.plain["fingerprint"][row])
-        self._by_text = RowLookup(lambda row: self.texts[row])
+        self._look_up()
 
     # -- changes, under the owner's lock -----------------------------------------------------
 
@@ -246,6 +245,28 @@ class NoteTable:
             code = self._domain_codes[name] = len(self.domains)
             self.domains.append(name)
         return code
+
+    def copy(self) -> NoteTable:
+        """The table as it is now: later changes of this one do not reach the copy.
+
+        Columns are shared, since they only grow.
+        """
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, (Growable, ArrowColumn, dict, list)):
+                setattr(other, name, copy(value))
+        other.plain = {name: copy(column) for name, column in self.plain.items()}
+        other.chains = deepcopy(self.chains)
+        other.df.replace(self.df.array.copy())
+        other.declared.replace(self.declared.array.copy())
+        other._look_up()
+        return other
+
+    def _look_up(self) -> None:
+        """Make the indexes that are built when they are first asked."""
+        self.metadata_index = MetadataIndex(self.metadata)
+        self._fingerprints = RowLookup(lambda row: self.plain["fingerprint"][row])
+        self._by_text = RowLookup(lambda row: self.texts[row])
 
     # -- looking ------------------------------------------------------------------------------
 

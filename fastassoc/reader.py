@@ -8,6 +8,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from fastassoc.times import micros, moment
 
 __all__ = ["Association", "Reader"]
 
+ARGUMENTS = frozenset(signature(Query.checked).parameters)
 DEEP_MIN_WEIGHT = 0.05  # what `graph` follows at depth 2 and more, unless it is told
 
 
@@ -205,12 +207,14 @@ class Reader(ABC):
             if not isinstance(one, (str, Mapping)):
                 raise InvalidInput(f"query {number}: found {one!r}, expected a text or a mapping.")
             options = {**common, **({"query": one} if isinstance(one, str) else one)}
+            unknown = set(options) - ARGUMENTS
+            if unknown:
+                names = ", ".join(sorted(map(str, unknown)))
+                raise InvalidInput(f"query {number}: unknown arguments: {names}.")
             try:
                 asked.append(Query.checked(**options))
             except InvalidInput as error:
                 raise InvalidInput(f"query {number}: {error}") from None
-            except TypeError as error:
-                raise InvalidInput(f"query {number}: unknown argument: {error}.") from None
         text = any(needs_text(one, self.settings) for one in asked)
         latest = max((one.at_least or 0 for one in asked), default=0)
         view = self._view(text=text, at_least=latest or None)

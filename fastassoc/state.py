@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -200,6 +201,8 @@ class State:
         used.update(self._names(body["names"], create=amount > 0))
         asked = self._names(body["asked"], create=amount > 0 and bool(used))
         pairs = {(min(a, u), max(a, u)) for a in asked for u in used if a != u}
+        if amount <= 0:  # no link is made
+            pairs = {pair for pair in pairs if self.links.get(*pair) is not None}
         keys = np.array(sorted(a << 32 | b for a, b in pairs), np.uint64)
         made = self.links.teach(
             keys, np.full(len(keys), amount), np.full(len(keys), outcome), operation.at
@@ -224,7 +227,8 @@ class State:
 
     def _apply_link(self, operation: Operation) -> Report:
         amount = operation.body["amount"]
-        keys = self._pair(operation.body, create=amount > 0)
+        below = self.settings.concept_links.bounds[0] < 0  # a link may be negative
+        keys = self._pair(operation.body, create=amount > 0 or (below and amount < 0))
         nothing = np.full(len(keys), np.nan)
         made = self.links.teach(keys, np.full(len(keys), amount), nothing, operation.at)
         return Report(position=self.position, **changes(made))
@@ -246,13 +250,26 @@ class State:
     def _forget_rows(self, rows: Sequence[int], at: int) -> Changed:
         if not rows:
             return Changed(0, 0, 0)
-        parts = [self.notes.concepts_of(row)[0] for row in rows]
-        ptr = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
-        gone = self.links.unwrite(pair_keys(np.concatenate(parts), ptr), at)
+        gone = self._unwrite(rows, at)
         self.forgotten.extend((self.position, int(self.notes.seq.array[row])) for row in rows)
         self.notes.remove(rows)
         self._text_removed.extend(rows)
         return gone
+
+    def _unwrite(self, rows: Sequence[int], at: int) -> Changed:
+        """Take back what notes wrote, faded as far as the links have."""
+        parts = [self.notes.concepts_of(row)[0] for row in rows]
+        rule = self.settings.concept_links
+        if rule.decay_days is None:
+            ptr = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+            return self.links.unwrite(pair_keys(np.concatenate(parts), ptr), at)
+        made = []
+        for row, part in zip(rows, parts, strict=True):
+            keys = pair_keys(part, np.array([0, len(part)], np.int64))
+            age = max(0, at - int(self.notes.written_at.array[row]))
+            share = rule.write_step * math.exp(-age / rule.decay_us)
+            made.append(self.links.unwrite(keys, at, np.full(len(keys), share)))
+        return Changed(*(sum(counts) for counts in zip(*made, strict=True)))
 
     def _apply_import(self, operation: Operation) -> Report:
         """Bring in one part of an export; its links take exactly the values given."""

@@ -48,9 +48,11 @@ class NaiveLinks:
             link["written"] += times * amount
             link["count"] += times
         elif kind == "unwrite":
+            link["count"] -= 1
+            if link["count"] == 0:
+                amount = link["written"]
             link["weight"] -= amount
             link["written"] -= amount
-            link["count"] -= 1
         elif kind == "teach":
             link["weight"] += amount
             if not math.isnan(outcome):

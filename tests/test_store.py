@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -291,3 +292,56 @@ def test_reads_go_on_while_a_write_is_saved(
         go.set()
         writer.join()
         assert len(mem.read(concepts=["x"])) == 2
+
+
+@pytest.mark.parametrize("path", [None, 5, b"x", "", " ", "a\0b", "x" * 300, "\ud800"])
+def test_what_is_no_path_is_refused(path: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(fa.errors.FastAssocError, match=r"path|cannot"):
+        fa.open(path)
+    with pytest.raises(InvalidInput, match="create"):
+        fa.open("s.fa", create="no")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_control_does_not_follow_the_memory() -> None:
+    mem = fa.Memory()
+    for note in "ab":
+        mem.write(f"note {note}", id=note, concepts=["x", "y"], metadata={"n": 1})
+    control = mem.rebuild_links()
+    before = [control.notes.to_arrow(), control.read(concepts=["x"]).to_dicts(), control.stats()]
+    mem.forget(["a"])
+    mem.update("b", metadata={"n": 2})
+    mem.feedback(asked=["x"], used=["b"], outcome=1.0)
+    mem.write("note c", id="c", concepts=["x", "y"], supersedes=["b"])
+    after = [control.notes.to_arrow(), control.read(concepts=["x"]).to_dicts(), control.stats()]
+    assert before == after
+    assert "a" in control
+    assert "c" not in control
+    assert len(control.read(concepts=["x"], where={"n": 1})) == 2
+
+
+def test_a_faded_share_is_taken_back_as_faded() -> None:
+    now = 0
+    rule = fa.LinkRule(decay_days=10.0, ceiling=5.0, threshold=0.1)
+    mem = fa.Memory(
+        settings=fa.Settings(concept_links=rule),
+        clock=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=now),
+    )
+    mem.write("old", id="old", concepts=["a", "b"])
+    now = 20
+    mem.write("new", id="new", concepts=["a", "b"])
+    mem.forget(["old"])
+    assert mem.links.weight("a", "b") == pytest.approx(1.0, abs=1e-12)
+    assert mem.rebuild_links().links.weight("a", "b") == 1.0
+    now = 40
+    mem.forget(["new"])
+    assert len(mem.links) == 0
+
+
+def test_links_below_zero_are_made_by_hand_where_the_floor_allows_it() -> None:
+    rule = fa.LinkRule(floor=None)
+    mem = fa.Memory(settings=fa.Settings(concept_links=rule))
+    mem.link("a", "b", -2.0)
+    mem.feedback(asked=["a"], used_concepts=["c"], outcome=-1.0)
+    assert (mem.links.weight("a", "b"), mem.links.get("a", "c")) == (-2.0, None)

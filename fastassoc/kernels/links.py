@@ -77,9 +77,11 @@ def change(
         written += times * amount
         count += times
     elif kind == UNWRITE:
+        count -= 1
+        if count == 0:
+            amount = written  # the last share is all that is left, to the last bit
         weight -= amount
         written -= amount
-        count -= 1
     elif kind == TEACH:
         weight += amount
         if not math.isnan(outcome):  # NaN leaves the valence
