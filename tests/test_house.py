@@ -65,16 +65,13 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "control": TOOLS | TABLES | {"state", "reader"},
     # the disk moves Arrow tables and bytes, and knows no note and no link
     "files": {"errors"},
-    "chain": {"errors"},
-    "headfile": {"errors"},
-    "host": {"errors"},
     "parquet": {"errors"},
     "manifest": {"errors", "files", "parquet"},
-    "journal": {"errors", "chain", "files", "headfile", "host"},
+    "journal": {"journal", "errors"},
     "snapshot": {"errors", "files", "manifest", "parquet"},
     # the verbs
     "ports": {"errors", "state"},
-    "store": TOOLS | {"journal", "snapshot", "chain", "host", "ports", "state", "notes"},
+    "store": TOOLS | {"journal", "snapshot", "ports", "state", "notes"},
     "handle": TOOLS | {"state", "ports", "query", "reader"},
     "memory": TOOLS
     | {"answers", "batches", "concepts", "control", "filters", "handle", "ids", "ingest", "ports"}

@@ -19,7 +19,7 @@ from typing import Any
 import apsw
 import pytest
 
-import fastassoc.host
+import fastassoc.journal.host
 from fastassoc import errors
 from fastassoc.journal import Behind, Draft, Journal
 
@@ -341,7 +341,8 @@ def test_l45_after_a_fork_the_handle_is_dead_in_the_child_only(journal: Journal)
                         continue
                     os._exit(2)
                 journal.close()
-                journal._reader = journal._writer = None  # collected: must touch nothing
+                held = journal._connections
+                held.reader = held.writer = None  # collected: must touch nothing
                 code = 0
             finally:
                 os._exit(code)
@@ -447,7 +448,7 @@ def test_network_file_systems_are_refused(
     Journal.create(folder).close()
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/x / ext4 rw 0 0\nhost:/x {folder} {kind} rw 0 0\n")
-    monkeypatch.setattr(fastassoc.host, "MOUNTS", str(mounts))
+    monkeypatch.setattr(fastassoc.journal.host, "MOUNTS", str(mounts))
     with pytest.raises(errors.StoreError, match=kind):
         Journal.open(folder)
     with pytest.raises(errors.StoreError, match=kind):
@@ -460,8 +461,8 @@ def test_a_store_that_a_newer_version_takes_over_is_refused(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(journal, "a")
-    monkeypatch.setattr("fastassoc.journal.FORMAT", 2)
-    monkeypatch.setattr("fastassoc.chain.FORMAT", 2)
+    monkeypatch.setattr("fastassoc.journal.transaction.FORMAT", 2)
+    monkeypatch.setattr("fastassoc.journal.chain.FORMAT", 2)
     add(journal, "b")
     monkeypatch.undo()
     assert len(journal.read(0, limit=1)) == 1
@@ -545,7 +546,7 @@ def test_one_damaged_half_of_head_is_no_loss(folder: Path) -> None:
 
 def test_head_never_goes_back(folder: Path, journal: Journal) -> None:
     add(journal, *"abc")
-    head = journal._head
+    head = journal._connections.head
     assert head is not None
     head.advance(2)
     assert head.read(3) == (3, "")
@@ -781,7 +782,7 @@ def test_l23_dropped_rows_are_erased(folder: Path) -> None:
         journal.publish("manifest-30.json", 30, "h")
         journal.drop(30)
         with Journal.open(folder, read_only=True) as reader:
-            held = reader._guard().conn
+            held = reader._connections.guard().conn
             assert held is not None
             held.execute("BEGIN")
             held.execute("SELECT * FROM meta").fetchall()
@@ -815,7 +816,7 @@ def test_a_backup_is_a_store_of_its_own(folder: Path, tmp_path: Path, journal: J
 
 
 def test_off_folds_its_log_with_a_sync(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastassoc.journal.OFF_CHECKPOINT", 50)
+    monkeypatch.setattr("fastassoc.journal.connections.OFF_CHECKPOINT", 50)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with Journal.create(folder, sync="off") as journal:
