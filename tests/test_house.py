@@ -71,7 +71,11 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "snapshot": {"errors", "files", "manifest", "parquet"},
     # the verbs
     "ports": {"errors", "state"},
-    "store": TOOLS | {"journal", "snapshot", "ports", "state", "notes"},
+    "named": {"journal", "snapshot"},
+    "saving": TOOLS | {"journal", "snapshot", "named", "ports", "state"},
+    "storecare": {"errors", "journal", "snapshot", "named", "state"},
+    "store": TOOLS
+    | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes"},
     "handle": TOOLS | {"state", "ports", "query", "reader"},
     "memory": TOOLS
     | {"answers", "batches", "concepts", "control", "filters", "handle", "ids", "ingest", "ports"}
