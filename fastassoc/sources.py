@@ -180,6 +180,10 @@ def sources(
     """
     if format is not None and format not in FORMATS:
         raise InvalidInput(f"format: found {format!r}, expected one of {', '.join(FORMATS)}.")
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise InvalidInput(
+            f"delimiter: found {delimiter!r}, expected one character, no quote and no line end."
+        )
     if isinstance(source, (str, os.PathLike)):
         if source == "-":
             return [_stream(sys.stdin.buffer, "standard input", format or "jsonl", delimiter)]
@@ -472,7 +476,7 @@ def _json_parts(source: Source, stream: BinaryIO) -> Iterator[Part]:
         rows = _fast_json(texts)
         if rows is None:
             held = [_json_row(text) for text in texts]
-            if numbers[0] == 1 and type(held[0]) is Refused and texts[0].lstrip()[:1] == "[":
+            if numbers[0] == 1 and _opens_array(texts[0]) and type(held[0]) is Refused:
                 raise InvalidInput(
                     f"{source.name}: found a JSON array, expected one JSON object a line; "
                     "'jq -c .[]' makes these of it."
@@ -518,6 +522,10 @@ def _fast_json(texts: list[Any]) -> list[Any] | None:
     if [end for _, end in found] != list(map(len, texts)) or set(map(type, rows)) != {dict}:
         return None
     return rows
+
+
+def _opens_array(text: str | Refused) -> bool:
+    return isinstance(text, str) and text.lstrip()[:1] == "["
 
 
 def _json_row(text: str | Refused) -> Any:

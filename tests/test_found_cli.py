@@ -3,12 +3,61 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import fastassoc as fa
+from fastassoc.cli import cli
 
 ROOT = Path(__file__).parent.parent
+ENV = {"NO_COLOR": None, "FORCE_COLOR": None, "FASTASSOC_STORE": None, "COLUMNS": "80"}
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run() -> Run:
+    """Run a command in this process; its exit code must be `code`, without a traceback."""
+
+    def run_command(*args: object, code: int = 0, **more: Any) -> Result:
+        env = {**ENV, **more.pop("env", {})}
+        result = CliRunner().invoke(cli, [str(arg) for arg in args], env=env, **more)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result
+
+    return run_command
 
 
 def test_both_install_commands_of_the_readme_work_in_one_environment() -> None:
     """`pip install .` leaves Numba's cache behind; only a plain path goes before that folder."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["tool"]["setuptools"]["package-dir"] == {"": "."}
+
+
+def test_a_first_line_that_is_no_utf8_is_one_bad_row(tmp_path: Path, run: Run) -> None:
+    file = tmp_path / "notes.jsonl"
+    file.write_bytes(b'{"text":"\xff"}\n{"text":"fine"}\n')
+    result = run("ingest", "-s", tmp_path / "s.fa", file, "--max-rejects", "1")
+    assert "1 notes written" in result.stdout or "1 note written" in result.stdout
+    assert "no UTF-8" in result.stderr
+
+
+@pytest.mark.parametrize("delimiter", [";;", "", '"', "\n"])
+def test_a_delimiter_that_is_none_is_told(tmp_path: Path, run: Run, delimiter: str) -> None:
+    file = tmp_path / "notes.csv"
+    file.write_text("text\nfine\n")
+    result = run("ingest", "-s", tmp_path / "s.fa", file, "--delimiter", delimiter, code=1)
+    assert "expected one character" in result.stderr
+
+
+def test_a_tab_can_be_typed_as_backslash_t(tmp_path: Path, run: Run) -> None:
+    file = tmp_path / "notes.csv"
+    file.write_text("text\tid\nfine\tn1\n")
+    run("ingest", "-s", tmp_path / "s.fa", file, "--delimiter", r"\t")
+    with fa.open(tmp_path / "s.fa") as mem:
+        assert mem.get("n1").text == "fine"

@@ -49,7 +49,11 @@ LINE_EVERY = 5.0  # seconds between lines of progress where there is no terminal
     help="Columns that become metadata; 'rest' is every other one.",
 )
 @click.option("--list-separator", metavar="TEXT", help="Between names in a text column (;).")
-@click.option("--delimiter", metavar="CHARACTER", help="Between the cells of a CSV file.")
+@click.option(
+    "--delimiter",
+    metavar="CHARACTER",
+    help="Between the cells of a CSV file (,); \\t is a tab.",
+)
 @click.option(
     "--on-duplicate",
     type=click.Choice(["skip", "replace", "error"]),
@@ -83,6 +87,8 @@ def ingest(
     is skipped, so an ingest can be repeated; one that was interrupted goes on where it stopped.
     """
     given = {key: value for key, value in options.items() if value is not None}
+    if given.get("delimiter") == "\\t":  # what a shell makes of '\t'
+        given["delimiter"] = "\t"
     if columns:
         given["columns"] = _mapping(columns)
     if metadata_columns is not None:
