@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fastassoc.batch import NOTE_COLUMNS, NoteBatch
@@ -339,6 +340,17 @@ class NoteTable:
         columns["bucket"] = buckets(columns["id"])
         table = pa.Table.from_arrays([columns[f.name] for f in NOTES_SCHEMA], schema=NOTES_SCHEMA)
         return table if len(keep) == stop - start else table.take(pa.array(keep))
+
+    def with_updates(self, metadata: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The metadata of all live notes as they are now, given as they were written."""
+        alive = np.flatnonzero(self.alive.array)
+        rows = sorted(row for row in self.metadata_updates if self.alive.array[row])
+        if not rows:
+            return metadata
+        changed = np.zeros(len(alive), np.bool_)
+        changed[np.searchsorted(alive, rows)] = True
+        texts = pa.array([self.metadata_updates[row] for row in rows], pa.string())
+        return pc.replace_with_mask(metadata, pa.array(changed), texts)
 
     def state_to_arrow(self) -> pa.Table:
         """What may change about a live note, for the notes where it did."""

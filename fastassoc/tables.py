@@ -194,6 +194,7 @@ class NotesTable:
             )
         for name in ("created_at", "written_at"):
             columns[name] = columns[name].cast(TIME)
+        columns["metadata"] = view.notes.table.with_updates(columns["metadata"])
         for name in ("seq", "bucket", "extracted"):
             del columns[name]
         return pa.table(columns)

@@ -61,3 +61,17 @@ def test_a_tab_can_be_typed_as_backslash_t(tmp_path: Path, run: Run) -> None:
     run("ingest", "-s", tmp_path / "s.fa", file, "--delimiter", r"\t")
     with fa.open(tmp_path / "s.fa") as mem:
         assert mem.get("n1").text == "fine"
+
+
+def test_the_table_of_notes_has_updated_metadata(path: Path) -> None:
+    """Also after a snapshot, when the row as written and its update lie in two files."""
+    with fa.open(path) as mem:
+        for name in ("gone", "kept", "other"):
+            mem.write(name, id=name, metadata={"v": 1})
+        mem.update("gone", metadata={"v": 2})
+        mem.update("other", metadata={"v": 3})
+        mem.forget(["gone"])
+        assert mem.notes.to_arrow().column("metadata").to_pylist() == ['{"v":1}', '{"v":3}']
+        mem.snapshot()
+    with fa.open(path) as mem:
+        assert mem.notes.to_arrow().column("metadata").to_pylist() == ['{"v":1}', '{"v":3}']
