@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fastassoc.dryrun import plan
     from fastassoc.memory import Memory
     from fastassoc.memory import open_memory as open
+    from fastassoc.memory import verify_store as verify
     from fastassoc.notes import Note
     from fastassoc.reports import Report
     from fastassoc.settings import LinkRule, Settings
@@ -39,6 +40,7 @@ _HOMES = {
     "errors": ("errors", None),
     "open": ("memory", "open_memory"),
     "plan": ("dryrun", "plan"),
+    "verify": ("memory", "verify_store"),
     "warm": ("warming", "warm"),
 }
 
@@ -55,6 +57,7 @@ __all__ = [
     "errors",
     "open",
     "plan",
+    "verify",
     "warm",
 ]
 

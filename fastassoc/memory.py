@@ -39,7 +39,7 @@ from fastassoc.store import Store, Verification
 if TYPE_CHECKING:
     from fastassoc.ingest import IngestProgress, IngestReport
 
-__all__ = ["Memory", "open_memory"]
+__all__ = ["Memory", "open_memory", "verify_store"]
 
 DUPLICATES = ("error", "skip", "replace")
 ON_ERROR = ("raise", "reject")
@@ -1018,6 +1018,45 @@ def folder_of(path: object) -> Path:
             checks.text(text, "path")
             return Path(text)
     raise InvalidInput(f"path: found {path!r}, expected the path of a folder.")
+
+
+def verify_store(
+    path: str | os.PathLike[str], *, digest: bool = False, timeout: float = 10.0
+) -> Verification:
+    """Check every file of a store that may be too damaged to open.
+
+    As `Memory.verify`, and it goes on after the first damaged file.
+
+    Parameters
+    ----------
+    path : path
+        The store's folder.
+    digest : bool
+        Also load the store and give `Verification.digest`.
+    timeout : float
+        Seconds to wait for a snapshot that another process takes.
+
+    Returns
+    -------
+    Verification
+        ``ok``, ``problems`` (file, reason), ``files``, ``position``, ``digest``.
+
+    Raises
+    ------
+    StoreNotFound
+        There is none.
+
+    Examples
+    --------
+    >>> import tempfile, fastassoc as fa
+    >>> folder = tempfile.mkdtemp()
+    >>> with fa.open(folder + "/m.fa") as mem:
+    ...     nid = mem.write("Tea is hot.")
+    >>> fa.verify(folder + "/m.fa").ok
+    True
+    """
+    wait = checks.real(timeout, "timeout", 0.0, 1e6)
+    return Store.verified(folder_of(path), digest=digest, timeout=wait)
 
 
 def check_settings(settings: object) -> None:

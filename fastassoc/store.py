@@ -259,6 +259,19 @@ class Store:
         """Copy the store, as of one moment, into a folder that appears whole."""
         return storecare.backup(self._journal, target)
 
+    @classmethod
+    def verified(cls, path: Path, *, digest: bool, timeout: float) -> Verification:
+        """Check a store without loading it, so that damage does not end the search for more."""
+        try:
+            journal = Journal.open(path, read_only=True, timeout=timeout)
+        except CorruptStore as error:
+            return Verification([(error.file, error.reason)])
+        with journal:
+            try:
+                return cls(journal).verify(digest=digest)
+            except CorruptStore as error:
+                return Verification([(error.file, error.reason)])
+
     def verify(self, *, digest: bool) -> Verification:
         """Check every file, and load the store anew if a digest is wanted."""
         return storecare.verify(self._journal, self._reloaded if digest else None)

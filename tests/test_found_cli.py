@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -75,3 +76,28 @@ def test_the_table_of_notes_has_updated_metadata(path: Path) -> None:
         mem.snapshot()
     with fa.open(path) as mem:
         assert mem.notes.to_arrow().column("metadata").to_pylist() == ['{"v":1}', '{"v":3}']
+
+
+def test_verify_names_every_damaged_file(path: Path, run: Run) -> None:
+    """A store too damaged to open is what verify is for; it told one file and to run verify."""
+    with fa.open(path) as mem:
+        mem.write("one", concepts=["a", "b"])
+        mem.snapshot()
+    damaged = []
+    for kind in ("notes", "vocabulary"):
+        file = next(path.glob(f"segments/{kind}-*"))
+        content = bytearray(file.read_bytes())
+        content[30] ^= 1
+        file.write_bytes(content)
+        damaged.append(f"segments/{file.name}")
+    with pytest.raises(fa.errors.CorruptStore):
+        fa.open(path)
+    result = run("verify", path, code=3)
+    assert [name for name in damaged if name in result.stderr] == damaged
+    document = json.loads(run("verify", path, "--json", code=3).stdout)
+    assert sorted(name for name, _ in document["problems"]) == damaged
+    next(path.glob("manifest-*")).unlink()
+    assert "manifest" in run("verify", path, code=3).stderr
+    (path / "head").unlink()
+    assert "head" in run("verify", path, code=3).stderr
+    run("verify", path / "nothing", code=1)
