@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +104,22 @@ def test_verify_names_every_damaged_file(path: Path, run: Run) -> None:
     (path / "head").unlink()
     assert "head" in run("verify", path, code=3).stderr
     run("verify", path / "nothing", code=1)
+
+
+def test_a_demonstration_that_was_stopped_can_be_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It left a half-made store behind, and the same command refused to begin over it."""
+    from fastassoc.cli.common import App
+
+    demo = import_module("fastassoc.cli.demo")
+
+    def stopped(app: App, page: object, path: Path, packages: object) -> None:
+        fa.open(path).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "_steps", stopped)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            demo.run(App(), str(tmp_path / "kept.fa"))
+    assert not (tmp_path / "kept.fa").exists()

@@ -74,9 +74,8 @@ def run(app: App, keep: str | None, packages: tuple[str, ...] | None = None) -> 
     page = Page(app)
     try:
         document = _steps(app, page, path, packages)
-    except BaseException:
-        if folder is not None:  # a half-made store is of no use to anyone
-            shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:  # a half-made store is of no use to anyone, and stops the next run
+        shutil.rmtree(folder or path, ignore_errors=True)
         raise
     document["seconds"] = round(time.perf_counter() - begun, 2)
     page.end(document)
