@@ -56,6 +56,8 @@ def backup(journal: Journal, target: Path) -> Path:
     """Copy the store, as of one moment, into a folder that appears whole."""
     if target.exists() or target.is_symlink():
         raise StoreExists(f"{target} exists: name a folder that does not.")
+    if journal.path.resolve() in target.resolve().parents:
+        raise StoreError(f"{target} lies in the store itself: name a folder outside of it.")
     draft = target.with_name(f".{target.name}.{token_hex(4)}")
     try:
         with _undisturbed(journal):

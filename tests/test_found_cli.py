@@ -123,3 +123,10 @@ def test_a_demonstration_that_was_stopped_can_be_run_again(
         with pytest.raises(KeyboardInterrupt):
             demo.run(App(), str(tmp_path / "kept.fa"))
     assert not (tmp_path / "kept.fa").exists()
+
+
+def test_a_backup_does_not_lie_in_its_store(path: Path, run: Run) -> None:
+    """There, forgotten notes would outlive every vacuum."""
+    with fa.open(path) as mem:
+        mem.write("one")
+    assert "in the store itself" in run("backup", "-s", path, path / "b.fa", code=1).stderr
