@@ -130,3 +130,15 @@ def test_a_backup_does_not_lie_in_its_store(path: Path, run: Run) -> None:
     with fa.open(path) as mem:
         mem.write("one")
     assert "in the store itself" in run("backup", "-s", path, path / "b.fa", code=1).stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["read one --json", "write -", "export"])
+def test_a_closed_stream_is_no_traceback(path: Path, command: str, closed: str) -> None:
+    with fa.open(path) as mem:
+        mem.write("one", concepts=["a"])
+    line = f"{sys.executable} -m fastassoc -s {path} {command} {closed}"
+    done = subprocess.run(line, shell=True, input=b"two", capture_output=True, check=False)
+    assert done.returncode == (1 if command == "write -" and "<" in closed else 0)
+    assert b"Traceback" not in done.stderr
+    assert fa.verify(path).ok

@@ -103,6 +103,7 @@ class Root(click.Group):
         """Run and exit as this program's exit codes say; `standalone_mode` false only runs."""
         if not standalone_mode:
             return super().main(args, prog_name, standalone_mode=False, **extra)
+        _no_closed_streams()
         with _plain_streams():
             try:
                 code = super().main(args, prog_name, standalone_mode=False, **extra)
@@ -151,6 +152,14 @@ def _leave_pipe() -> NoReturn:
     with contextlib.suppress(OSError, ValueError):  # else Python complains again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)
+
+
+def _no_closed_streams() -> None:
+    """Give the null device to each stream that was closed, else the next file gets its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: its own
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 @contextlib.contextmanager
