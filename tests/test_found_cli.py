@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -142,3 +143,17 @@ def test_a_closed_stream_is_no_traceback(path: Path, command: str, closed: str) 
     assert done.returncode == (1 if command == "write -" and "<" in closed else 0)
     assert b"Traceback" not in done.stderr
     assert fa.verify(path).ok
+
+
+def test_the_next_page_is_of_the_same_list(path: Path, run: Run) -> None:
+    """The command that was shown forgot the store, the domain and the times."""
+    with fa.open(path) as mem:
+        for n in range(6):
+            mem.write("note", id=f"n{n}", domain="ab"[n % 2], created_at=f"2026-01-0{n + 1}")
+    result = run("recent", "-s", path, "-n", 2, "-d", "b", "--until", "2026-01-06")
+    assert {"n5", "n3"} <= set(result.stdout.split())
+    again = shlex.split(result.stderr.partition("more: ")[2])
+    assert again[0] == "fastassoc"
+    shown = run(*again[1:]).stdout
+    assert "n1" in shown
+    assert not {"n0", "n2", "n4"} & set(shown.split())

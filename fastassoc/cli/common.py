@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -68,6 +69,11 @@ class App:
                 "which store? Name its folder with --store PATH or the variable FASTASSOC_STORE."
             )
         return path
+
+    def command(self, *words: object) -> str:
+        """A command to copy: with this store where ``--store`` named it, quoted for a shell."""
+        store = ("--store", self.store) if self.store else ()
+        return shlex.join(["fastassoc", *map(str, words), *store])
 
     def open(self, *, create: bool = False, read_only: bool = False, **more: Any) -> fa.Memory:
         """Open the store; only commands that put notes in make a new one."""

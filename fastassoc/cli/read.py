@@ -150,7 +150,9 @@ def recent(app: App, /, limit: int, cursor: str | None, **options: Any) -> None:
 
     show_notes(app, list(page))
     if page.next_cursor:
-        app.say(f"more: fastassoc recent -n {limit} --cursor {page.next_cursor}")
+        same = [word for key, value in given.items() for word in (f"--{key}", value)]
+        following = app.command("recent", "-n", limit, *same, "--cursor", page.next_cursor)
+        app.say(f"more: {following}")
 
 
 @click.command(epilog=example("fastassoc associate coffee"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
@@ -107,8 +106,8 @@ def show_recall(app: App, recall: Any, *, full: bool, asked: Sequence[str]) -> N
         )
     app.out().print(grid)
     if app.err().is_terminal:
-        rating = ["fastassoc", "feedback", *asked, "--used", recall[0].id, "--outcome", "1"]
-        app.say(f"did the first one help? {shlex.join(rating)}")
+        rating = app.command("feedback", *asked, "--used", recall[0].id, "--outcome", "1")
+        app.say(f"did the first one help? {rating}")
 
 
 def show_notes(app: App, notes: Iterable[Any]) -> None:
