@@ -300,7 +300,7 @@ def test_outcomes_and_weights_may_be_negative(run: Run, made: Path) -> None:
     run("feedback", *text.split(), "--used", "n2", "-o", 1, "--store", made)
     again = json.loads(run("links", "show", "timeout", "retry", "--json", "--store", made).stdout)
     assert again["weight"] == 1.5
-    wrong = run("feedback", "--asked", "a", "--used", "n2", "-o", 3, "--store", made, code=1)
+    wrong = run("feedback", "--asked", "a", "--used", "n2", "-o", 3, "--store", made, code=2)
     assert "outcome" in wrong.stderr
     gone = run("feedback", "--asked", "timeout", "--used", "ghost", "-o", 1, "--store", made)
     assert "ghost" in gone.stderr

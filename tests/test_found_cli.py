@@ -157,3 +157,20 @@ def test_the_next_page_is_of_the_same_list(path: Path, run: Run) -> None:
     shown = run(*again[1:]).stdout
     assert "n1" in shown
     assert not {"n0", "n2", "n4"} & set(shown.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("read", "one", "--rank", "best"),
+        ("ingest", "-", "--format", "xml"),
+        ("feedback", "one", "--used", "n1", "--outcome", "2"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_wrong_usage(
+    path: Path, run: Run, words: tuple[str, ...]
+) -> None:
+    fa.open(path).close()
+    result = run(*words, "-s", path, code=2)
+    assert "Usage:" in result.stderr
+    assert "None" not in result.stderr

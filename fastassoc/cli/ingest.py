@@ -36,7 +36,11 @@ LINE_EVERY = 5.0  # seconds between lines of progress where there is no terminal
     )
 )
 @click.argument("sources", nargs=-1, required=True, metavar="FILE...")
-@click.option("--format", metavar="NAME", help="jsonl, csv, parquet or arrow; else by the name.")
+@click.option(
+    "--format",
+    type=click.Choice(["jsonl", "csv", "parquet", "arrow"]),
+    help="Else by the name; .gz, .bz2, .zst and .lz4 are unpacked.",
+)
 @click.option(
     "--columns",
     multiple=True,

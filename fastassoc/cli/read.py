@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from fastassoc.cli.common import App, example, parse_where, read_stdin, store_options
+from fastassoc.settings import RANKS
 
 __all__ = ["associate", "read", "recent"]
 
@@ -62,7 +63,7 @@ def filters(command: F) -> F:
 )
 @click.option("--like", metavar="ID", help="Ask by a note: what is like it?")
 @click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, help="How many.")
-@click.option("--rank", metavar="NAME", help="How to rank: counts, flat; the store's own choice.")
+@click.option("--rank", type=click.Choice(RANKS), help="By links, or by words; else as the store.")
 @click.option("--hops", type=click.IntRange(1, 3), help="Links in a row that may be followed (1).")
 @filters
 @click.option(

@@ -35,7 +35,7 @@ __all__ = ["feedback", "link", "unlink"]
 @click.option(
     "-o",
     "--outcome",
-    type=float,
+    type=click.FloatRange(-1, 1),
     required=True,
     metavar="NUMBER",
     help="How much it helped: 1 fully, 0 not at all, -1 it did harm.",
