@@ -159,6 +159,16 @@ def test_the_next_page_is_of_the_same_list(path: Path, run: Run) -> None:
     assert not {"n0", "n2", "n4"} & set(shown.split())
 
 
+def test_a_dry_run_fails_where_the_ingest_would(tmp_path: Path, run: Run) -> None:
+    """It is there to be asked first, by scripts too; with one good row of two it said 0."""
+    file = tmp_path / "notes.jsonl"
+    file.write_text('{"text":"fine"}\n{"text":7}\n')
+    result = run("ingest", file, "--dry-run", code=5)
+    assert "1 good rows, 1 bad" in result.stdout
+    run("ingest", file, "--dry-run", "--max-rejects", "0.5")
+    assert json.loads(run("ingest", file, "--dry-run", "--json", code=5).stdout)["rejected"] == 1
+
+
 @pytest.mark.parametrize(
     "words",
     [

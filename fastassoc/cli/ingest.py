@@ -169,7 +169,8 @@ def _tell_rejects(app: App, report: Any) -> None:
 def _dry_run(app: App, source: Any, given: dict[str, Any]) -> None:
     import fastassoc as fa
 
-    for name in ("on_duplicate", "max_rejects", "rejects_file", "batch_rows"):
+    allowed = given.pop("max_rejects", 0.01)
+    for name in ("on_duplicate", "rejects_file", "batch_rows"):
         given.pop(name, None)
     path = app.store or os.environ.get("FASTASSOC_STORE")
     if path and exists(path):  # a dry run makes no store, and needs none
@@ -178,7 +179,16 @@ def _dry_run(app: App, source: Any, given: dict[str, Any]) -> None:
     plan = fa.plan(source, **given)
     if app.json:
         app.emit(asdict(plan))
-        return
+    else:
+        _tell_plan(app, plan)
+    if plan.rejected > allowed * plan.rows:
+        raise TooManyRejects(
+            f"{plan.rejected:,} of {plan.rows:,} rows would be refused, more than --max-rejects "
+            f"{allowed:g} allows."
+        )
+
+
+def _tell_plan(app: App, plan: Any) -> None:
     for one in plan.sources:
         click.echo(f"{plain(one.name)}: {one.format}, {one.rows:,} rows")
         for field, column in one.fields.items():
