@@ -184,3 +184,11 @@ def test_a_value_that_an_option_does_not_take_is_wrong_usage(
     result = run(*words, "-s", path, code=2)
     assert "Usage:" in result.stderr
     assert "None" not in result.stderr
+
+
+def test_feedback_that_teaches_nothing_says_why(path: Path, run: Run) -> None:
+    with fa.open(path) as mem:
+        mem.write("one", concepts=["a"], id="n1")
+    result = run("feedback", "-s", path, "zebra", "--used", "n1", "--used", "n2", "-o", 1)
+    assert "names no concept" in result.stderr
+    assert "no such notes: n2" in result.stderr

@@ -81,8 +81,10 @@ def feedback(
         click.echo("this operation id was done before; nothing changed")
         return
     click.echo(f"{report.links_created} links made, {report.links_changed} changed")
+    if query and not recall.query_concepts:
+        app.say("the question names no concept, so no link could learn: say --asked NAME.")
     if report.missing:
-        app.say(f"not there any more: {', '.join(report.missing)}")
+        app.say(f"no such notes: {', '.join(report.missing)}")
 
 
 @click.command(
