@@ -192,3 +192,13 @@ def test_feedback_that_teaches_nothing_says_why(path: Path, run: Run) -> None:
     result = run("feedback", "-s", path, "zebra", "--used", "n1", "--used", "n2", "-o", 1)
     assert "names no concept" in result.stderr
     assert "no such notes: n2" in result.stderr
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_links_keep_their_names_on_a_narrow_terminal(path: Path, run: Run, columns: int) -> None:
+    """The numbers took the width: at 40 columns both names were gone."""
+    with fa.open(path) as mem:
+        mem.link("retry", "storm", 2.0)
+    shown = run("links", "top", "-s", path, env={"COLUMNS": str(columns)}).stdout
+    assert {"retry", "storm", "weight", "taught"} <= set(shown.split())
+    assert max(map(len, shown.splitlines())) <= columns

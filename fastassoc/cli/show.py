@@ -18,6 +18,8 @@ __all__ = ["path_text", "show_bars", "show_links", "show_notes", "show_recall", 
 SOURCE_STYLES = {"exact": "bold green", "association": "bold magenta", "semantic": "cyan"}
 SHORT = 160  # characters of a text in a table
 WAYS = 3  # links shown under a hit
+# what is shown of a link, and how wide a terminal must be for it: the names need their place
+LINK_NUMBERS = {"weight": 0, "written": 50, "taught": 0, "notes": 72, "valence": 72}
 
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
@@ -132,20 +134,21 @@ def show_bars(app: App, label: str, value: str, rows: Sequence[tuple[str, float]
         return
     grid = table(label, value, "", right=(value,))
     top = max(abs(amount) for _, amount in rows) or 1.0
+    longest = max(4, min(24, app.out().width // 3))
     for name, amount in rows:
-        bar = "█" * max(1, round(24 * abs(amount) / top))
+        bar = "█" * max(1, round(longest * abs(amount) / top))
         grid.add_row(Text(plain(name)), number(amount), Text(bar, style="magenta"))
     app.out().print(grid)
 
 
 def show_links(app: App, rows: Iterable[dict[str, Any]]) -> None:
     """Links as rows: the pair, its weight, and what of it was written and taught."""
-    numbers = ("weight", "written", "taught", "notes", "valence")
-    grid = table("a", "b", *numbers, right=numbers)
+    console = app.out()
+    keys = [key for key, width in LINK_NUMBERS.items() if console.width >= width]
+    grid = table("a", "b", *keys, right=tuple(keys))
+    for column in grid.columns[:2]:
+        column.min_width = 6
     for row in rows:
-        grid.add_row(
-            Text(plain(row["a"])),
-            Text(plain(row["b"])),
-            *(number(row[key]) for key in ("weight", "written", "taught", "count", "valence")),
-        )
-    app.out().print(grid)
+        values = (number(row["count" if key == "notes" else key]) for key in keys)
+        grid.add_row(Text(plain(row["a"])), Text(plain(row["b"])), *values)
+    console.print(grid)
