@@ -229,6 +229,8 @@ def _expand(path: str) -> list[Path]:
 
 
 def _file(path: Path, format: str | None, delimiter: str | None) -> Source:
+    if not path.is_file():  # a pipe: <(zcat notes.gz), /dev/stdin
+        return _stream(path.open("rb"), str(path), format, delimiter)
     suffixes = [one.lower() for one in path.suffixes]
     codec = CODECS.get(suffixes[-1]) if suffixes else None
     suffix = (suffixes[:-1] if codec else suffixes)[-1:] or [""]

@@ -202,3 +202,13 @@ def test_links_keep_their_names_on_a_narrow_terminal(path: Path, run: Run, colum
     shown = run("links", "top", "-s", path, env={"COLUMNS": str(columns)}).stdout
     assert {"retry", "storm", "weight", "taught"} <= set(shown.split())
     assert max(map(len, shown.splitlines())) <= columns
+
+
+def test_a_pipe_with_a_name_is_a_stream(path: Path) -> None:
+    """`fastassoc ingest <(zcat notes.gz)` ended with "Illegal seek"."""
+    line = f"{sys.executable} -m fastassoc -s {path} ingest /dev/stdin --format csv"
+    rows = b"text,id\nfine,n1\n"
+    done = subprocess.run(line, shell=True, input=rows, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with fa.open(path) as mem:
+        assert "n1" in mem
