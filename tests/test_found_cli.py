@@ -212,3 +212,11 @@ def test_a_pipe_with_a_name_is_a_stream(path: Path) -> None:
     assert done.returncode == 0, done.stderr
     with fa.open(path) as mem:
         assert "n1" in mem
+
+
+def test_links_on_stdout_are_json_when_asked(path: Path, run: Run) -> None:
+    with fa.open(path) as mem:
+        mem.link("a", "b", 2.0)
+    assert json.loads(run("links", "export", "-", "--json", "-s", path).stdout)["weight"] == 2.0
+    missing = path.parent / "none" / "x.csv"
+    assert "there is no folder" in run("links", "export", missing, "-s", path, code=1).stderr

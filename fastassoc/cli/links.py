@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fastassoc.cli.common import App, example, number, plain, store_options
+from fastassoc.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,7 +141,7 @@ def top(app: App, limit: int, taught: bool) -> None:
 @store_options
 @click.pass_obj
 def export(app: App, file: str, force: bool) -> None:
-    """Write every link to FILE: .csv or .parquet; '-' is CSV on stdout."""
+    """Write every link to FILE: .csv or .parquet; '-' is CSV, or --json lines, on stdout."""
     ending = ".csv" if file == "-" else Path(file).suffix.lower()
     if ending not in (".csv", ".parquet"):
         raise click.UsageError(f"found {file!r}, expected a name that ends in .csv or .parquet.")
@@ -148,6 +149,9 @@ def export(app: App, file: str, force: bool) -> None:
         raise click.UsageError(f"{file} is there already; --force writes over it.")
     with app.open(read_only=True) as mem:
         rows = mem.links.to_arrow()
+    if file == "-" and app.json:
+        app.lines(rows.to_pylist())
+        return
     if file == "-":
         import sys
 
@@ -169,6 +173,8 @@ def _binary(stream: Any) -> Any:
 
 def _write_whole(rows: pa.Table, file: Path, ending: str) -> None:
     """Write beside, then rename: an interrupted export leaves no half file."""
+    if not file.parent.is_dir():
+        raise InvalidInput(f"{file}: there is no folder {file.parent}.")
     beside = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         if ending == ".csv":
