@@ -220,3 +220,10 @@ def test_links_on_stdout_are_json_when_asked(path: Path, run: Run) -> None:
     assert json.loads(run("links", "export", "-", "--json", "-s", path).stdout)["weight"] == 2.0
     missing = path.parent / "none" / "x.csv"
     assert "there is no folder" in run("links", "export", missing, "-s", path, code=1).stderr
+
+
+def test_unlinking_nothing_says_so(path: Path, run: Run) -> None:
+    with fa.open(path) as mem:
+        mem.link("a", "b", 2.0)
+    assert "no such link" not in run("unlink", "a", "b", "-s", path).stderr
+    assert "no such link" in run("unlink", "a", "zebra", "-s", path).stderr

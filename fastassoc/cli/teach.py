@@ -124,6 +124,8 @@ def unlink(app: App, a: str, b: str, layer: str | None, operation_id: str | None
     with app.open() as mem:
         report = mem.unlink(a, b, operation_id=operation_id, **more)
         _tell(app, mem, a, b, report)
+        if not (report.links_changed or report.links_removed or report.repeated):
+            app.say("there was no such link, or it was at its floor already.")
 
 
 def _tell(app: App, mem: Any, a: str, b: str, report: Any) -> None:
