@@ -10,9 +10,10 @@ import pyarrow as pa
 from xxhash import xxh3_128
 
 from fastassoc.mapping import Fields
+from fastassoc.parts import Part, Source
 from fastassoc.rows import Checked, ContentIds, from_columns, from_dicts
 from fastassoc.settings import Settings
-from fastassoc.sources import Part, Source, sources
+from fastassoc.sources import sources
 
 __all__ = [
     "BATCH_BYTES",

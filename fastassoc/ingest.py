@@ -26,11 +26,12 @@ from fastassoc.batches import (
 from fastassoc.dryrun import IngestPlan, SourcePlan, plan
 from fastassoc.errors import BatchRejected, InvalidInput, TooManyRejects
 from fastassoc.mapping import Fields
+from fastassoc.parts import Part
 from fastassoc.rejects import Rejects
 from fastassoc.reports import Report
 from fastassoc.rows import Checked, ContentIds, from_dicts
 from fastassoc.settings import Settings
-from fastassoc.sources import Part, sources
+from fastassoc.sources import sources
 
 __all__ = [
     "IngestInterrupted",

@@ -18,7 +18,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 TOOLS = {"errors", "settings", "kernels", "words", "times", "fields", "columns", "batch", "reports"}
 TOOLS |= {"postings"}
 TABLES = {"notes", "concepts", "text", "links"}
-INTAKE = {"batches", "dryrun", "mapping", "rejects", "rows", "sources"}
+INTAKE = {"batches", "dryrun", "mapping", "parts", "rejects", "rows", "sources"}
 ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may import
     "errors": set(),
     "settings": {"errors"},
@@ -51,8 +51,10 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "rows": TOOLS | {"concepts", "few"},
     "mapping": TOOLS | {"rows"},
     "parquetguard": {"errors"},
-    "sources": TOOLS | {"rows", "parquetguard"},
-    "batches": TOOLS | {"rows", "mapping", "sources"},
+    "parts": {"errors"},
+    "lines": TOOLS | {"parts", "rows"},
+    "sources": TOOLS | {"lines", "parquetguard", "parts"},
+    "batches": TOOLS | {"rows", "mapping", "parts", "sources"},
     "rejects": TOOLS | {"mapping", "batches"},
     "dryrun": TOOLS | {"rows", "mapping", "batches"},
     "ingest": TOOLS | INTAKE,

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fastassoc import batches, parquetguard, sources
+from fastassoc import lines as readers
 from fastassoc.batch import NoteBatch
 from fastassoc.errors import BatchRejected, InvalidInput, TooManyRejects
 from fastassoc.ingest import IngestInterrupted, IngestProgress, IngestReport, plan, run
@@ -311,8 +312,8 @@ def test_csv_cells(tmp_path: Path) -> None:
 
 
 def test_json_lines_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "LONGEST", 1 << 12)
-    monkeypatch.setattr(sources, "CHUNK", 1 << 10)
+    monkeypatch.setattr(readers, "LONGEST", 1 << 12)
+    monkeypatch.setattr(readers, "CHUNK", 1 << 10)
     lines = [
         b'{"text": "a", "id": 12345678901234567890}\r',
         b"{",
