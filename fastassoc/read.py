@@ -21,7 +21,7 @@ from fastassoc.state import StateView
 from fastassoc.times import moment
 from fastassoc.words import STOP_WORDS, tokens
 
-__all__ = ["needs_text", "read"]
+__all__ = ["is_held", "needs_text", "read"]
 
 Rows = NDArray[np.int32]
 Scores = NDArray[np.float64]
@@ -168,12 +168,11 @@ def name_concepts(view: StateView, query: Query, found: Scan) -> None:
     vocabulary, name = view.vocabulary, view.vocabulary.name
     named = dict.fromkeys(found.named)
     said: dict[str, list[int]] = {}
-    live = held(view)
     for given in query.concepts or ():
         concept = vocabulary.find(given)
-        if concept is not None and not live(concept):
+        if concept is not None and not is_held(view, concept):
             concept = None  # forgotten, but for its number
-        others = [other for other in vocabulary.variants_of(given) if live(other)]
+        others = [other for other in vocabulary.variants_of(given) if is_held(view, other)]
         if concept is not None:
             named[concept] = None
         elif not others:
@@ -197,14 +196,10 @@ def name_concepts(view: StateView, query: Query, found: Scan) -> None:
     found.named = list(named)
 
 
-def held(view: StateView) -> Callable[[int], bool]:
-    """Whether a live note carries a concept, or a link holds it."""
-    df, links = view.notes.df, view.links
-
-    def live(concept: int) -> bool:
-        return (concept < len(df) and df[concept] > 0) or links.degree(concept) > 0
-
-    return live
+def is_held(view: StateView, concept: int) -> bool:
+    """Whether a live note carries the concept, or a link holds it."""
+    df = view.notes.df
+    return (concept < len(df) and df[concept] > 0) or view.links.degree(concept) > 0
 
 
 def eligible(view: StateView) -> Callable[[int], bool]:

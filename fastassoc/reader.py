@@ -20,7 +20,7 @@ from fastassoc.errors import InvalidInput, NoteNotFound
 from fastassoc.filters import allowed_rows
 from fastassoc.notes import Note
 from fastassoc.query import Query
-from fastassoc.read import DEFAULT_IMPORTANCE, needs_text, read
+from fastassoc.read import DEFAULT_IMPORTANCE, is_held, needs_text, read
 from fastassoc.settings import Settings
 from fastassoc.state import StateView
 from fastassoc.tables import LinksTable, NotesTable, edge_rows
@@ -472,12 +472,6 @@ class Reader(ABC):
             "avg_importance": float(weights.mean()) if len(live) else 0.0,
             "position": view.position,
         }
-
-
-def is_held(view: StateView, concept: int) -> bool:
-    """Whether a live note or a link holds the concept."""
-    df = view.notes.df
-    return (concept < len(df) and df[concept] > 0) or view.links.degree(concept) > 0
 
 
 def held_mask(view: StateView) -> NDArray[np.bool_]:
