@@ -27,11 +27,11 @@ class Chains:
 
     def older(self, row: int) -> list[int]:
         """Rows that a row replaced, ascending."""
-        return self._older.get(row, [])
+        return list(self._older.get(row, ()))
 
     def newer(self, row: int) -> list[int]:
         """Rows that replaced a row, ascending."""
-        return self._newer.get(row, [])
+        return list(self._newer.get(row, ()))
 
     def replaced(self) -> list[int]:
         """Rows that have been replaced, ascending."""
