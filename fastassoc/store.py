@@ -52,6 +52,7 @@ class Store:
         self.timeout = journal.timeout
         self._since = 0
         self._bytes = 0
+        self._held = 0  # bytes of the snapshot, as last seen
 
     # -- opening --------------------------------------------------------------------------------
 
@@ -196,12 +197,12 @@ class Store:
     def tend(self, still: Still) -> None:
         """Take a snapshot when the journal has grown enough."""
         self._since += 1
-        if self._since < LOOK_EVERY and self._bytes < SNAPSHOT_BYTES:
+        if self._since < LOOK_EVERY and self._bytes < max(SNAPSHOT_BYTES, self._held // 4):
             return
         operations, size = self._journal.size()
         size = max(size, self._bytes)  # bulk segments count, too
-        held = sum(segment.bytes for segment in self._current()[1])
-        if operations >= SNAPSHOT_OPERATIONS or size >= max(SNAPSHOT_BYTES, held // 4):
+        self._held = sum(segment.bytes for segment in self._current()[1])
+        if operations >= SNAPSHOT_OPERATIONS or size >= max(SNAPSHOT_BYTES, self._held // 4):
             self.snapshot(still)
         else:
             self._since = 0
