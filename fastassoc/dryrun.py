@@ -57,7 +57,7 @@ def plan(
     columns: Mapping[str, str | None] | None = None,
     format: str | None = None,
     metadata_columns: Sequence[str] | str | None = None,
-    list_separator: str = ";",
+    list_separator: str | None = None,
     delimiter: str | None = None,
 ) -> IngestPlan:
     """Read and check everything, change nothing; arguments as in `run`.

@@ -116,7 +116,7 @@ def run(
     columns: Mapping[str, str | None] | None = None,
     format: str | None = None,
     metadata_columns: Sequence[str] | str | None = None,
-    list_separator: str = ";",
+    list_separator: str | None = None,
     delimiter: str | None = None,
     batch_rows: int = BATCH_ROWS,
     on_duplicate: str = "skip",

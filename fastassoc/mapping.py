@@ -17,6 +17,8 @@ from fastassoc.rows import Refused
 __all__ = ["Fields"]
 
 LISTS = ("concepts", "subjects", "supersedes")
+NAMES = ("concepts", "subjects")
+SEPARATOR = ";"
 IDS = ("id", "session", "external_ref")  # whole numbers become text
 KNOWN = frozenset(FIELDS)
 _whole = re.compile(r"-?[0-9]{15,18}")  # microseconds since 1970
@@ -29,7 +31,9 @@ class Fields:
     out. Other columns are ignored, but those in `metadata_columns` (``"rest"``: all of them) become
     members of the note's metadata, unless it has such a member. Whole numbers as ids are taken as
     text, so that 7 and "7" are one id in every format. A list may be written as text: a JSON list,
-    or names between `list_separator`. An empty CSV cell is no value.
+    or names between `list_separator` (";" if it is None). A text in a column that `columns` names
+    for a list is one name, such as a title, unless `list_separator` is given. An empty CSV cell is
+    no value.
 
     Raises
     ------
@@ -41,7 +45,7 @@ class Fields:
         self,
         columns: Mapping[str, str | None] | None = None,
         metadata_columns: Sequence[str] | str | None = None,
-        list_separator: str = ";",
+        list_separator: str | None = None,
     ) -> None:
         self.given = dict(columns or {})
         unknown = sorted(set(self.given) - KNOWN)
@@ -55,11 +59,14 @@ class Fields:
                 f"metadata_columns: found {metadata_columns!r}, expected a list of columns or "
                 "'rest', every column that gives no field."
             )
-        if not list_separator:
+        if list_separator == "":
             raise InvalidInput("list_separator: found '', expected at least one character.")
         self.rest = metadata_columns == "rest"
         self.extra = [] if isinstance(metadata_columns, str) else list(metadata_columns or ())
-        self.separator = list_separator
+        self.separator = SEPARATOR if list_separator is None else list_separator
+        mapped = {field for field in NAMES if self.given.get(field) is not None}
+        self._texted = mapped  # a text is taken where there could be a list, too
+        self._whole = mapped if list_separator is None else set()  # and it is one name
         taken = {column for column in self.given.values() if column is not None}
         self.pairs = [
             (field, column)
@@ -73,7 +80,8 @@ class Fields:
 
     def options(self) -> list[Any]:
         """What distinguishes one mapping from another, as JSON values."""
-        return [sorted(self.given.items()), self.rest, self.extra, self.separator]
+        mapping = [sorted(self.given.items()), self.rest, self.extra, self.separator]
+        return [*mapping, sorted(self._whole)] if self._whole else mapping
 
     def check(self, name: str, found: Sequence[str], *, complete: bool) -> None:
         """Raise InvalidInput where these columns cannot give notes.
@@ -153,12 +161,15 @@ class Fields:
         old = row.get("supersedes")
         if isinstance(old, list) and any(type(one) is int for one in old):
             changed["supersedes"] = [str(one) if type(one) is int else one for one in old]
+        for field in self._texted:
+            if isinstance(row.get(field), str):
+                changed[field] = self.names(field, row[field])
         return {**row, **changed} if changed else row
 
     def _read_cells(self, row: dict[str, Any]) -> None:
         for field in LISTS:
             if field in row:
-                row[field] = self.names(row[field])
+                row[field] = self.names(field, row[field])
         if "importance" in row:
             row["importance"] = _read(float, row["importance"])
         if _whole.fullmatch(row.get("created_at", "").strip()):
@@ -166,10 +177,16 @@ class Fields:
         if "metadata" in row:
             row["metadata"] = _read(json.loads, row["metadata"])
 
-    def names(self, text: Any) -> Any:
+    def names(self, field: str, text: Any) -> Any:
         """A list written as text; what cannot be read stays as it is, to be refused."""
         if not isinstance(text, str):
             return text
+        if field in self._whole:
+            name = text.strip()
+            held = _read(json.loads, name) if name.startswith("[") else None
+            if isinstance(held, list) and all(isinstance(one, str) for one in held):
+                return held
+            return [name] if name else []
         if text.lstrip().startswith("["):
             return _read(json.loads, text)
         pieces = (piece.strip() for piece in text.split(self.separator))
@@ -206,7 +223,7 @@ class Fields:
             if pa.types.is_integer(kind.value_type):
                 return column.cast(pa.list_(pa.string()))
         elif field in LISTS and is_text(kind):
-            return [self.names(value) for value in _values(column)]
+            return [self.names(field, value) for value in _values(column)]
         return column
 
     def _members(self, own: Any, table: pa.Table) -> list[Any]:

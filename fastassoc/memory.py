@@ -281,7 +281,7 @@ class Memory(Handle):
         columns: Mapping[str, str | None] | None = None,
         format: str | None = None,
         metadata_columns: Sequence[str] | str | None = None,
-        list_separator: str = ";",
+        list_separator: str | None = None,
         delimiter: str | None = None,
         batch_rows: int | None = None,
         on_duplicate: str = "skip",
@@ -307,8 +307,11 @@ class Memory(Handle):
             Guessed from the name otherwise.
         metadata_columns : list of str or "rest", optional
             Columns that go into the metadata.
-        list_separator, delimiter : str, optional
-            What parts names in a text column, and fields in CSV.
+        list_separator : str, optional
+            What parts names in a text (";"). A text in a column that `columns` names for the
+            concepts or subjects, such as a title, is one name unless this is given.
+        delimiter : str, optional
+            What parts fields in CSV.
         batch_rows : int, optional
             The most rows of one batch, which is one operation.
         on_duplicate : {"skip", "replace", "error"}

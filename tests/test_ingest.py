@@ -241,6 +241,7 @@ def test_columns_are_mapped(tmp_path: Path) -> None:
     options: dict[str, Any] = {
         "columns": {"text": "body", "id": "doc", "concepts": "tags"},
         "metadata_columns": "rest",
+        "list_separator": ";",
     }
     expected = {
         "id": "7",

@@ -31,6 +31,7 @@ LINE_EVERY = 5.0  # seconds between lines of progress where there is no terminal
     epilog=example(
         "fastassoc ingest corpus/*.jsonl",
         "fastassoc ingest articles.csv --columns text=body,id=doc_id --metadata-columns rest",
+        "fastassoc ingest wiki.jsonl --columns subjects=title",
         "fastassoc ingest notes.parquet --dry-run",
         "zcat notes.jsonl.gz | fastassoc ingest - --format jsonl",
     )
@@ -52,7 +53,12 @@ LINE_EVERY = 5.0  # seconds between lines of progress where there is no terminal
     metavar="COLUMN,...",
     help="Columns that become metadata; 'rest' is every other one.",
 )
-@click.option("--list-separator", metavar="TEXT", help="Between names in a text column (;).")
+@click.option(
+    "--list-separator",
+    metavar="TEXT",
+    help="Between names in a text (;). A text that --columns takes for concepts or subjects is "
+    "one name unless this is given.",
+)
 @click.option(
     "--delimiter",
     metavar="CHARACTER",
