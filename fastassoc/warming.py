@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
+from typing import Any
 
 __all__ = ["warm"]
 
+ROWS = 3_000  # so many that links and word lists take the ways of large batches
 
-def warm() -> float:
+
+def warm(progress: Callable[[int, int], None] | None = None) -> float:
     """Compile every kernel that the verbs use, or load it from Numba's cache.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called after each step with the steps done, and all.
 
     Returns
     -------
@@ -24,16 +33,50 @@ def warm() -> float:
 
     start = perf_counter()
     mem = Memory()
-    rows = [{"text": f"alpha beta {n}", "concepts": ["a", "b", f"c{n % 7}"]} for n in range(600)]
-    mem.write_batch(rows)
-    mem.write("one more", concepts=["a", "d"])
-    mem.feedback(asked=["a"], used_concepts=["b", "e"], outcome=1.0)
-    mem.unlink("a", "e")
-    for hops in (1, 2):
-        mem.read(concepts=["a"], hops=hops)
-    mem.read("beta", rank="flat")
-    mem.associate(["a"])
-    mem.forget([mem.recent(limit=1)[0].id])
-    mem.rebuild_links().read(concepts=["a"])
-    mem.links.to_arrow()
+    steps = _steps(mem)
+    for done, step in enumerate(steps, 1):
+        step()
+        if progress is not None:
+            progress(done, len(steps))
     return perf_counter() - start
+
+
+def _steps(mem: Any) -> list[Callable[[], object]]:
+    """One way after another through the kernels; each is long only while it compiles."""
+    one = {"domain": "other", "concepts": ["a", "d"]}
+    return [
+        lambda: mem.write_batch(_rows(0, 600)),
+        lambda: mem.write("one more", **one),
+        lambda: mem.read("beta", rank="flat"),
+        lambda: mem.write_batch(_rows(600, ROWS)),  # large: in bulk
+        lambda: mem.ingest(_rows(ROWS, 2 * ROWS)),  # and over what is there, ids made
+        lambda: mem.ingest(_table(2 * ROWS, 2 * ROWS + 50)),
+        lambda: [mem.write_batch(_rows(n, n + 150)) for n in (3 * ROWS, 3 * ROWS + 150)],
+        lambda: mem.read("beta", rank="flat"),
+        lambda: mem.feedback(asked=["a"], used_concepts=["b", "e"], outcome=1.0),
+        lambda: mem.unlink("a", "e"),
+        lambda: [mem.read(concepts=["a", "d"], hops=hops) for hops in (1, 2)],
+        lambda: mem.read("alpha beta gamma", rank="flat", domain="other"),
+        lambda: mem.read(like=mem.recent(limit=1)[0].id),
+        lambda: mem.read(like=mem.recent(limit=1)[0].id, rank="flat"),
+        lambda: mem.read_batch([{"concepts": ["a"]}, "beta"]),
+        lambda: mem.associate(["a"]),
+        lambda: mem.graph(["a"]),
+        lambda: mem.forget([mem.recent(limit=1)[0].id]),
+        lambda: mem.rebuild_links().read(concepts=["a"]),
+        lambda: mem.links.top(3),
+        mem.links.to_arrow,
+    ]
+
+
+def _rows(start: int, stop: int) -> list[dict[str, Any]]:
+    return [
+        {"text": f"alpha beta gamma {n}", "concepts": ["a", "b", f"c{n % 7}", f"d{n}", f"e{n}"]}
+        for n in range(start, stop)
+    ]
+
+
+def _table(start: int, stop: int) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(_rows(start, stop))

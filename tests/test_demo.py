@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -236,6 +237,7 @@ def demonstrate(*args: str, code: int = 0) -> Any:
 def test_the_whole_demonstration(path: Path) -> None:
     result = demonstrate("--keep", str(path), "--json")
     document = json.loads(result.stdout)
+    assert document["ready_seconds"] > 0
     assert set(document["corpus"]["packages"]) == set(SMALL)
     assert document["ingest"]["notes"] == document["corpus"]["symbols"] > 400
     assert document["feedback"]["before"] != document["feedback"]["after"]
@@ -254,6 +256,7 @@ def test_the_page_fits_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     text = demonstrate().stdout
     (store,) = tmp_path.glob("fastassoc-demo-*/docs.fa")
     assert f"export FASTASSOC_STORE={store}" in text
+    assert "compil" in text[: text.index("1. ")].lower()
     assert "\x1b" not in text
     long = [line for line in text.splitlines() if len(line) > 80 and str(tmp_path) not in line]
     assert not long
@@ -267,3 +270,48 @@ def test_no_documentation_is_an_error_and_leaves_nothing(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert "no documentation" in demonstrate(code=1).stderr
     assert not list(tmp_path.iterdir())
+
+
+WARMED = """
+import sys
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+import fastassoc as fa
+import fastassoc.kernels
+from fastassoc.cli.common import App
+
+folder, *packages = sys.argv[1:]
+
+
+def compiled():
+    modules = [import_module("fastassoc.kernels." + one.name)
+               for one in iter_modules(fastassoc.kernels.__path__)]
+    return {(name, str(one)) for module in modules for name, kernel in vars(module).items()
+            for one in getattr(kernel, "signatures", ())}
+
+
+fa.warm()
+before = compiled()
+demo = import_module("fastassoc.cli.demo")
+demo.run(App(json=True), folder, tuple(packages))
+with fa.open(folder) as mem:
+    for start in range(0, 8_000, 1_000):
+        rows = [{"text": "river %d stone %d" % (n, n % 7),
+                 "concepts": ["n%d" % (n * k % 4099) for k in range(1, 8)]}
+                for n in range(start, start + 1_000)]
+        mem.ingest(rows, batch_rows=100 + start // 10)
+        mem.read("which stone lies in the river")
+        mem.read(concepts=["n1", "n5"])
+with fa.open(folder, read_only=True) as mem:
+    mem.read("which stone lies in the river")
+    mem.read(concepts=["n1", "n5"])
+print(*sorted(compiled() - before), sep="\\n")
+"""
+
+
+def test_after_warm_nothing_is_compiled(path: Path) -> None:
+    words = [sys.executable, "-c", WARMED, str(path), *SMALL]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Page"]
 
 WIDTH = 80
+COMPILED = 10.0  # seconds above which the kernels were compiled, not loaded
 WAYS = (
     ("flat", "flat text search", "read(like=note, rank='flat'): BM25 over the note's own words"),
     ("concepts", "concepts alone", "read(like=note), no link followed: 10 for each in common"),
@@ -70,6 +71,13 @@ class Page:
         self._print(text)
 
     # -- the sections -----------------------------------------------------------------------------
+
+    def ready(self, seconds: float) -> None:
+        """How long the kernels took."""
+        if seconds > COMPILED:
+            self._say(f"Compiling, once on this machine: {seconds:.0f} s.", "dim")
+        else:
+            self._say(f"Loading what was compiled earlier: {seconds:.1f} s.", "dim")
 
     def collected(self, about: dict[str, Any]) -> None:
         """Which documentation was found."""
