@@ -27,6 +27,11 @@ Rows = NDArray[np.int32]
 Scores = NDArray[np.float64]
 DEFAULT_IMPORTANCE = 0.5
 
+REPLACED = (
+    "only notes that newer ones supersede match: include_superseded (--include-superseded) shows "
+    "them"
+)
+
 
 def needs_text(query: Query, settings: Settings) -> bool:
     """Whether a read of this query looks at the text index."""
@@ -109,8 +114,17 @@ def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
     hits = merge(view, query, found, scored, rank)
     clock.lap("merge")
     recall = explain(view, query, settings, found, scored, rank, hits, now)
+    if not hits and replaced_match(view, query, settings, now):
+        recall = replace(recall, reason=REPLACED)
     clock.lap("explain")
     return replace(recall, timings=clock.laps)
+
+
+def replaced_match(view: StateView, query: Query, settings: Settings, now: int) -> bool:
+    """Whether nothing but notes that others supersede would answer."""
+    if query.include_superseded or (view.notes.alive == view.notes.current).all():
+        return False
+    return bool(read(view, replace(query, include_superseded=True), settings, now))
 
 
 class Clock:

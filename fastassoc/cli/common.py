@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "Interrupted",
+    "arrow",
+    "count",
     "day",
     "example",
     "number",
@@ -200,6 +202,33 @@ def plain(text: str) -> str:
         ch if ch in "\n\t" or not (ord(ch) < 32 or 127 <= ord(ch) < 160) else f"\\x{ord(ch):02x}"
         for ch in text
     )
+
+
+def arrow(value: float, *, both: bool = False) -> str:
+    """A link of this weight, in characters that stdout can show.
+
+    Examples
+    --------
+    >>> arrow(2.5), arrow(2.0, both=True)
+    ('─2.5→', '─2─')
+    """
+    line, head = "─", "→"
+    try:
+        (line + head).encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        line, head = "-", "->"
+    return f"{line}{number(value)}{line if both else head}"
+
+
+def count(many: int, what: str) -> str:
+    """So many of something that has a regular plural.
+
+    Examples
+    --------
+    >>> count(1, "note"), count(2_000, "note")
+    ('1 note', '2,000 notes')
+    """
+    return f"{many:,} {what}" if many == 1 else f"{many:,} {what}s"
 
 
 def number(value: float) -> str:

@@ -143,7 +143,7 @@ class Page:
             self._line(line)
             ways = path_text(hit.path)
             reached = hit.source == "association" or any("taught" in way for way in ways)
-            over = [way for way in ways if "→" in way]
+            over = [way for way in ways if not way.startswith("carries ")]
             if over and reached:
                 more = f"  and {len(over) - 1} more" if len(over) > 1 else ""
                 self._line(Text(f"{'':23}{over[0]}{more}", style="yellow"))

@@ -15,7 +15,8 @@ from typing import Any
 import click
 
 from fastassoc import __version__
-from fastassoc.cli.common import App, example, size, store_argument, store_options
+from fastassoc.cli.common import App, count, example, size, store_argument, store_options
+from fastassoc.errors import FastAssocError
 
 __all__ = ["doctor"]
 
@@ -33,9 +34,13 @@ CORE_NAMES = ("scipy_openblas_get_corename64_", "scipy_openblas_get_corename",
 @store_argument
 @click.option("--warm", is_flag=True, help="Compile every kernel now, so that no call waits later.")
 @store_options
-@click.pass_obj
-def doctor(app: App, warm: bool) -> None:
-    """Show versions, caches and disks; find what is amiss."""
+@click.pass_context
+def doctor(ctx: click.Context, warm: bool) -> None:
+    """Show versions, caches and disks; find what is amiss.
+
+    The files of a store are checked as 'verify' does it. Exit code 1 where there are problems.
+    """
+    app = ctx.ensure_object(App)
     seconds = None
     if warm:
         import fastassoc as fa
@@ -45,7 +50,7 @@ def doctor(app: App, warm: bool) -> None:
         fa.warm()
         seconds = round(time.perf_counter() - start, 2)
     store = app.store or os.environ.get("FASTASSOC_STORE")
-    facts, problems = examine(store)
+    facts, problems = examine(store, app.timeout)
     if seconds is not None:
         facts["kernels"] = {"compiled in": f"{seconds} s"}
     if app.json:
@@ -54,10 +59,14 @@ def doctor(app: App, warm: bool) -> None:
         _show(app, facts)
         for problem in problems:
             app.say(f"problem: {problem}")
-        app.say("no problems found." if not problems else f"{len(problems)} problems found.")
+        app.say(f"{count(len(problems), 'problem')} found." if problems else "no problems found.")
+    if problems:
+        ctx.exit(1)
 
 
-def examine(store: str | None) -> tuple[dict[str, dict[str, Any]], list[str]]:
+def examine(
+    store: str | None, timeout: float = 10.0
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Facts by section, and what a person should mend."""
     problems: list[str] = []
     facts = {
@@ -67,6 +76,7 @@ def examine(store: str | None) -> tuple[dict[str, dict[str, Any]], list[str]]:
     }
     if store:
         facts["store"] = _store(Path(store), problems)
+        facts["store"]["files"] = _files(store, timeout, problems)
     return facts, problems
 
 
@@ -168,6 +178,19 @@ def _store(store: Path, problems: list[str]) -> dict[str, Any]:
         "mounted at": mount or "not known",
         "free": size(free),
     }
+
+
+def _files(store: str, timeout: float, problems: list[str]) -> str:
+    """What a check of every file says."""
+    import fastassoc as fa
+
+    try:
+        report = fa.verify(store, timeout=timeout)
+    except FastAssocError as error:
+        problems.append(str(error))
+        return "not checked"
+    problems.extend(f"{store}: {file} is damaged: {reason}" for file, reason in report.problems)
+    return f"{report.files} checked, {'sound' if report.ok else 'DAMAGED'}"
 
 
 def _file_system(place: Path) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fastassoc.cli.common import App, example, number, plain, store_options
+from fastassoc.cli.common import App, arrow, count, example, plain, store_options
 from fastassoc.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _show_tree(app: App, found: Any, seeds: list[str]) -> None:
     folded = {seed.casefold() for seed in seeds}
     roots = [name for name in degrees if name.casefold() in folded] or list(degrees)[:1]
     seen = set(roots)
-    trees = [(name, Tree(Text(f"{plain(name)}  {degrees[name]} links", style="bold")))
+    trees = [(name, Tree(Text(f"{plain(name)}  {count(degrees[name], 'link')}", style="bold")))
              for name in roots]  # fmt: skip
     front = list(trees)
     while front:
@@ -77,7 +77,7 @@ def _show_tree(app: App, found: Any, seeds: list[str]) -> None:
                 if other in seen:
                     continue
                 seen.add(other)
-                label = Text(f"─{number(weight)}→ ", style="yellow").append(plain(other))
+                label = Text(f"{arrow(weight)} ", style="yellow").append(plain(other))
                 following.append((other, tree.add(label)))
         front = following
     console = app.out()
@@ -93,7 +93,9 @@ def links() -> None:
 @links.command(epilog=example("fastassoc links show timeout", "fastassoc links show timeout retry"))
 @click.argument("a")
 @click.argument("b", required=False)
-@click.option("-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many."
+)
 @store_options
 @click.pass_obj
 def show(app: App, a: str, b: str | None, limit: int) -> None:
@@ -103,15 +105,22 @@ def show(app: App, a: str, b: str | None, limit: int) -> None:
     """
     with app.open(read_only=True) as mem:
         if b is None:
-            rows = mem.graph([a], depth=1, min_weight=LIGHTEST, limit=limit).edges
+            found = mem.graph([a], depth=1, min_weight=LIGHTEST, limit=limit)
+            rows, first = found.edges, found.nodes[0][0] if found.nodes else a
         else:
             one = mem.links.get(a, b)
-            rows = [] if one is None else [one]
+            rows, first = [] if one is None else [one], a
+    if not app.json:  # a person reads from what was asked; files keep one order
+        turned = [row["b"].casefold() == first.casefold() for row in rows]
+        rows = [{**row, "a": row["b"], "b": row["a"]} if turn else row
+                for row, turn in zip(rows, turned, strict=True)]  # fmt: skip
     _give(app, rows)
 
 
 @links.command(epilog=example("fastassoc links top -n 10 --taught"))
-@click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many."
+)
 @click.option("--taught", is_flag=True, help="By what was taught, not by weight.")
 @store_options
 @click.pass_obj
@@ -163,7 +172,7 @@ def export(app: App, file: str, force: bool) -> None:
     if app.json:
         app.emit({"file": file, "links": rows.num_rows})
     else:
-        app.say(f"{rows.num_rows} links in {file}")
+        app.say(f"{count(rows.num_rows, 'link')} in {file}")
 
 
 def _binary(stream: Any) -> Any:

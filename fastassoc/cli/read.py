@@ -134,7 +134,9 @@ def recall_document(recall: Any) -> dict[str, Any]:
 
 
 @click.command(epilog=example("fastassoc recent -n 5 --domain ops"))
-@click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many."
+)
 @click.option("--cursor", metavar="CURSOR", help="Go on where the last page ended.")
 @filters
 @store_options

@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from fastassoc.cli.common import App, day, number, plain
+from fastassoc.cli.common import App, arrow, day, number, plain
 
 __all__ = ["path_text", "show_bars", "show_links", "show_notes", "show_recall", "table"]
 
@@ -71,7 +71,7 @@ def path_text(steps: Iterable[Any], most: int | None = None) -> list[str]:
         if here != step.source:
             line = plain(step.source)
         taught = f" ({number(step.taught)} taught)" if step.taught else ""
-        line += f" ─{number(step.weight)}→ {plain(step.target)}{taught}"
+        line += f" {arrow(step.weight)} {plain(step.target)}{taught}"
         here, least = step.target, min(least, step.weight)
     ways.sort(key=itemgetter(0))
     shown = [text for _, text in ways[:most]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fastassoc.cli.common import App, example, number, operation_option, store_options
+from fastassoc.cli.common import App, arrow, example, operation_option, plain, store_options
 
 __all__ = ["feedback", "link", "unlink"]
 
@@ -133,6 +133,6 @@ def _tell(app: App, mem: Any, a: str, b: str, report: Any) -> None:
     if app.json:
         app.emit({**report.to_dict(), "a": a, "b": b, "weight": weight})
         return
-    click.echo(f"{a} ─{number(weight)}─ {b}")
+    click.echo(plain(f"{a} {arrow(weight, both=True)} {b}"))
     if report.repeated:
         app.say("this operation id was done before; nothing changed")

@@ -1,0 +1,78 @@
+"""What commands say, as a first-time user reads it; each the smallest case."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import fastassoc as fa
+from fastassoc.cli import cli
+
+ENV = {"NO_COLOR": None, "FORCE_COLOR": None, "FASTASSOC_STORE": None, "COLUMNS": "80"}
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run() -> Run:
+    def run_command(*args: object, code: int = 0, **more: Any) -> Result:
+        result = CliRunner().invoke(cli, [str(arg) for arg in args], env=ENV, **more)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result
+
+    return run_command
+
+
+@pytest.fixture
+def linked(path: Path) -> Path:
+    with fa.open(path) as mem:
+        for _ in range(3):
+            mem.write("A retry got past it.", concepts=["timeout", "retry"])
+        mem.write("Backoff helps.", concepts=["backoff"])
+    return path
+
+
+def test_doctor_checks_the_store(linked: Path, run: Run) -> None:
+    assert "sound" in run("doctor", linked).stdout
+    assert "there is no" in run("doctor", linked / "nothing", code=1).stderr.lower()
+    (linked / "head").unlink()
+    told = run("doctor", linked, code=1).stderr
+    assert "head" in told
+    assert "1 problem found" in told
+
+
+def test_arrows_are_plain_where_the_terminal_is(linked: Path) -> None:
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [sys.executable, "-m", "fastassoc", "read", "-c", "timeout", "-s", str(linked)]
+    with fa.open(linked) as mem:
+        mem.write("Retry storms.", concepts=["retry"])
+    done = subprocess.run(words, env=env, check=True, capture_output=True, text=True)
+    assert "timeout -3-> retry" in done.stdout
+
+
+def test_what_was_replaced_is_no_unknown_word() -> None:
+    mem = fa.Memory()
+    old = mem.write("Hello there.", concepts=["greeting"])
+    mem.write("Goodbye now.", supersedes=[old], concepts=["parting"])
+    for asked in ({"query": "hello"}, {"concepts": ["greeting"]}):
+        assert "include_superseded" in (mem.read(**asked).reason or "")
+        assert mem.read(**asked, include_superseded=True)
+    assert "supersede" not in (mem.read("unheard").reason or "")
+
+
+def test_the_links_of_a_concept_begin_with_it(linked: Path, run: Run) -> None:
+    (row,) = run("links", "show", "Timeout", "-s", linked).stdout.splitlines()[2:]
+    assert row.split()[:2] == ["timeout", "retry"]
+    (row,) = run("links", "show", "timeout", "retry", "-s", linked).stdout.splitlines()[2:]
+    assert row.split()[:2] == ["timeout", "retry"]
+    kept = json.loads(run("links", "show", "timeout", "-s", linked, "--json").stdout)
+    assert (kept["a"], kept["b"]) == ("retry", "timeout")
