@@ -284,9 +284,9 @@ def test_recent_goes_page_by_page(run: Run, made: Path) -> None:
 def test_forget_by_id_and_by_filter(run: Run, made: Path) -> None:
     run("write", "An old one.", "-c", "a", "-d", "old", "--id", "o", "--store", made)
     assert "--yes" in run("forget", "--domain", "old", "--store", made, code=2).stderr
-    assert run("forget", "--domain", "old", "--yes", "--store", made).stdout == "forgot 1 notes\n"
+    assert run("forget", "--domain", "old", "--yes", "--store", made).stdout == "forgot 1 note\n"
     result = run("forget", "n1", "ghost", "--store", made)
-    assert result.stdout == "forgot 1 notes\n"
+    assert result.stdout == "forgot 1 note\n"
     assert "ghost" in result.stderr
     assert json.loads(run("info", made, "--json").stdout)["notes"] == 5
 
@@ -380,14 +380,14 @@ def test_l65_a_dry_run_changes_nothing(run: Run, path: Path, tmp_path: Path) -> 
     said = run(*args, "--dry-run")
     assert "text         from body" in said.stdout
     assert "metadata     from page" in said.stdout
-    assert "1 good rows, 1 bad" in said.stdout
+    assert "1 good row, 1 bad" in said.stdout
     assert "row 1" in said.stderr
     assert run(*args, "--dry-run", "--store", path).exit_code == 0
     assert not path.exists()
     plan = json.loads(run(*args, "--dry-run", "--json").stdout)
     assert (plan["rows"], plan["rejected"]) == (2, 1)
     done = run(*args, "--store", path)
-    assert "1 rows rejected" in done.stderr
+    assert "1 row rejected" in done.stderr
     with fa.open(path) as mem:
         assert mem.get("1").concepts == ["tea", "hot"]
         assert mem.get("1").metadata == {"page": "7"}

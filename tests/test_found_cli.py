@@ -164,7 +164,7 @@ def test_a_dry_run_fails_where_the_ingest_would(tmp_path: Path, run: Run) -> Non
     file = tmp_path / "notes.jsonl"
     file.write_text('{"text":"fine"}\n{"text":7}\n')
     result = run("ingest", file, "--dry-run", code=5)
-    assert "1 good rows, 1 bad" in result.stdout
+    assert "1 good row, 1 bad" in result.stdout
     run("ingest", file, "--dry-run", "--max-rejects", "0.5")
     assert json.loads(run("ingest", file, "--dry-run", "--json", code=5).stdout)["rejected"] == 1
 

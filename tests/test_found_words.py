@@ -76,3 +76,31 @@ def test_the_links_of_a_concept_begin_with_it(linked: Path, run: Run) -> None:
     assert row.split()[:2] == ["timeout", "retry"]
     kept = json.loads(run("links", "show", "timeout", "-s", linked, "--json").stdout)
     assert (kept["a"], kept["b"]) == ("retry", "timeout")
+
+
+def test_a_first_command_that_fails_makes_no_store(tmp_path: Path, linked: Path, run: Run) -> None:
+    new = tmp_path / "new.fa"
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "bad.jsonl").write_text("nothing\nof use\n")
+    run("ingest", tmp_path / "other.csv", "-s", new, code=1)
+    rejects = tmp_path / "rejects.jsonl"
+    told = run("ingest", tmp_path / "bad.jsonl", "-s", new, "--rejects-file", rejects, code=5)
+    assert "2 rows rejected" in told.stderr
+    assert len(rejects.read_text().splitlines()) >= 2
+    run("write", "", "-s", new, code=1)
+    exported = run("export", "-s", linked).stdout.splitlines(keepends=True)
+    (tmp_path / "cut.jsonl").write_text("".join(exported[:-1]))
+    run("import", tmp_path / "cut.jsonl", "-s", new, code=1)
+    assert not new.exists()
+    assert run("write", "", "-s", linked, code=1).stderr
+    assert linked.exists()
+    (tmp_path / "good.jsonl").write_text('{"text":"One."}\n')
+    said = run("ingest", tmp_path / "good.jsonl", "-s", new).stdout
+    assert "1 note written" in said
+    assert "1 row in" in said
+
+
+def test_doctor_says_yes(linked: Path, run: Run) -> None:
+    assert any(
+        line.split() == ["exists", "yes"] for line in run("doctor", linked).stdout.splitlines()
+    )

@@ -216,4 +216,5 @@ def _show(app: App, facts: dict[str, dict[str, Any]]) -> None:
         console.print(Text(section, style="bold"))
         width = max(map(len, values))
         for name, value in values.items():
-            console.print(Text(f"  {name:<{width}}  {value}"), soft_wrap=True)
+            shown = {True: "yes", False: "no"}.get(value, value) if type(value) is bool else value
+            console.print(Text(f"  {name:<{width}}  {shown}"), soft_wrap=True)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from glob import glob
-from os.path import exists
+from os.path import exists, isfile
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fastassoc.cli.common import App, Interrupted, example, plain, store_options
+from fastassoc.cli.common import App, Interrupted, count, example, plain, store_options
 from fastassoc.errors import InvalidInput, TooManyRejects
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ def ingest(
     missing = [name for name in sources if name != "-" and not glob(name) and not exists(name)]
     if missing:  # before a store is made for nothing
         raise InvalidInput(f"there is no file {', '.join(missing)}.")
+    if not exists(app.path()):
+        _rehearse(sources, source, given)
     with app.open(create=True) as mem:
         try:
             with _progress(app) as progress:
@@ -132,6 +134,36 @@ def ingest(
     _tell_rejects(app, report)
 
 
+class _Enough(Exception):
+    """A first row was taken."""
+
+
+def _rehearse(names: tuple[str, ...], source: Any, given: dict[str, Any]) -> None:
+    """Fail before a store is made where no row of these files can be taken."""
+    import fastassoc as fa
+
+    files = [file for name in names for file in (glob(name) or [name])]
+    if not all(map(isfile, files)):
+        return  # a stream can be read only once
+
+    def first(state: Any) -> None:
+        if state.written:
+            raise _Enough
+
+    options = {**given, "batch_rows": 1_000, "max_rejects": 1.0, "progress": first}
+    options.pop("rejects_file", None)
+    try:
+        report = fa.Memory().ingest(source, **options)
+    except _Enough:
+        return
+    if report.rejected:
+        try:
+            fa.Memory().ingest(source, **given)
+        except TooManyRejects as error:
+            _tell_rejects(App(), error.report)
+            raise
+
+
 def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in ",".join(pairs).split(","):
@@ -148,22 +180,22 @@ def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 def _summary(report: Any) -> None:
-    click.echo(f"{report.written:,} notes written, {report.skipped:,} skipped as known")
+    click.echo(f"{count(report.written, 'note')} written, {report.skipped:,} skipped as known")
     if report.replaced:
         click.echo(f"{report.replaced:,} replaced")
-    click.echo(f"{report.links_created:,} links made, {report.links_changed:,} changed")
+    click.echo(f"{count(report.links_created, 'link')} made, {report.links_changed:,} changed")
     if report.resumed_rows:
-        click.echo(f"continued after {report.resumed_rows:,} rows of an earlier run")
+        click.echo(f"continued after {count(report.resumed_rows, 'row')} of an earlier run")
     rows = report.rows - report.resumed_rows
     rate = rows / report.seconds if report.seconds > 0 else 0.0
-    click.echo(f"{rows:,} rows in {report.seconds:.1f} s ({rate:,.0f} rows a second)")
+    click.echo(f"{count(rows, 'row')} in {report.seconds:.1f} s ({rate:,.0f} rows a second)")
 
 
 def _tell_rejects(app: App, report: Any) -> None:
     rejected = getattr(report, "rejected", 0)
     if not rejected:
         return
-    app.say(f"{rejected:,} rows rejected:")
+    app.say(f"{count(rejected, 'row')} rejected:")
     for row, reason in report.reasons[:SHOWN]:
         app.say(f"  row {row}: {reason}")
     if rejected > SHOWN:
@@ -196,14 +228,14 @@ def _dry_run(app: App, source: Any, given: dict[str, Any]) -> None:
 
 def _tell_plan(app: App, plan: Any) -> None:
     for one in plan.sources:
-        click.echo(f"{plain(one.name)}: {one.format}, {one.rows:,} rows")
+        click.echo(f"{plain(one.name)}: {one.format}, {count(one.rows, 'row')}")
         for field, column in one.fields.items():
             click.echo(f"  {field:<12} from {plain(column)}")
         if one.metadata:
             click.echo(f"  {'metadata':<12} from {plain(', '.join(one.metadata))}")
         if one.ignored:
             app.say(f"  ignored: {', '.join(one.ignored)}")
-    click.echo(f"{plan.rows - plan.rejected:,} good rows, {plan.rejected:,} bad ones")
+    click.echo(f"{count(plan.rows - plan.rejected, 'good row')}, {plan.rejected:,} bad")
     if plan.without_id:
         app.say(f"{plan.without_id:,} rows have no id: they get one made from their content.")
     for name, row, reason in plan.reasons[:SHOWN]:

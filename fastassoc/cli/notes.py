@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 
 from fastassoc.cli.common import (
     App,
+    count,
     example,
     operation_option,
     parse_pairs,
@@ -90,6 +92,10 @@ def write(
         given["metadata"] = parse_pairs(meta, "--meta")
     if supersedes:
         given["supersedes"] = list(supersedes)
+    if not os.path.exists(app.path()):  # what cannot be written makes no store
+        import fastassoc as fa
+
+        fa.Memory().write(text, id=note_id, operation_id=operation_id, **given)
     with app.open(create=True) as mem:
         made = mem.write(text, id=note_id, operation_id=operation_id, **given)
         note = mem.get(made)
@@ -152,7 +158,7 @@ def forget(
     if app.json:
         app.emit(report.to_dict())
         return
-    click.echo(f"forgot {report.forgotten} notes")
+    click.echo(f"forgot {count(report.forgotten, 'note')}")
     if report.missing:
         app.say(f"not there: {', '.join(report.missing)}")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fastassoc.cli.common import App, arrow, example, operation_option, plain, store_options
+from fastassoc.cli.common import App, arrow, count, example, operation_option, plain, store_options
 
 __all__ = ["feedback", "link", "unlink"]
 
@@ -80,7 +80,7 @@ def feedback(
     if report.repeated:
         click.echo("this operation id was done before; nothing changed")
         return
-    click.echo(f"{report.links_created} links made, {report.links_changed} changed")
+    click.echo(f"{count(report.links_created, 'link')} made, {report.links_changed:,} changed")
     if query and not recall.query_concepts:
         app.say("the question names no concept, so no link could learn: say --asked NAME.")
     if report.missing:
@@ -94,7 +94,9 @@ def feedback(
 @click.argument("a")
 @click.argument("b")
 @click.argument("weight", type=float, default=1.0)
-@click.option("--layer", type=click.Choice(["concept"]), help="If a name is also a note's id.")
+@click.option(
+    "--layer", type=click.Choice(["concept"]), help="What is linked: concepts, in this version."
+)
 @operation_option
 @store_options
 @click.pass_obj
@@ -114,7 +116,9 @@ def link(
 @click.command(epilog=example("fastassoc unlink timeout backoff"))
 @click.argument("a")
 @click.argument("b")
-@click.option("--layer", type=click.Choice(["concept"]), help="If a name is also a note's id.")
+@click.option(
+    "--layer", type=click.Choice(["concept"]), help="What is linked: concepts, in this version."
+)
 @operation_option
 @store_options
 @click.pass_obj

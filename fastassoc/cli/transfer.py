@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import click
 
-from fastassoc.cli.common import App, Interrupted, example, store_options
+from fastassoc.cli.common import App, Interrupted, count, example, store_options
 from fastassoc.errors import InvalidInput
 
 __all__ = ["export", "import_"]
@@ -43,7 +43,8 @@ def export(app: App, file: str, force: bool) -> None:
                 counts = line if line["kind"] == "end" else counts
                 out.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
     app.say(
-        f"exported {counts['notes']} notes, {counts['concepts']} concepts, {counts['links']} links"
+        f"exported {count(counts['notes'], 'note')}, {count(counts['concepts'], 'concept')}, "
+        f"{count(counts['links'], 'link')}"
     )
 
 
@@ -101,6 +102,11 @@ def import_(app: App, file: str) -> None:
         path = app.path()
         new = not os.path.exists(path)
         settings = fa.Settings.from_dict(first["settings"]) if new else None
+        if new:  # a file that was cut off makes no store
+            held = list(lines)
+            if (held or [first])[-1].get("kind") != "end":
+                raise InvalidInput(f"{file}: the export is cut off; its last line is missing.")
+            lines = iter(held)
         try:
             with app.open(create=True, settings=settings) as mem:
                 report = mem.import_lines(chain([first], lines))
@@ -113,7 +119,9 @@ def import_(app: App, file: str) -> None:
     elif report.repeated:
         click.echo("the store holds this export already; nothing changed")
     else:
-        click.echo(f"imported {report.written} notes, {report.links_created} links")
+        click.echo(
+            f"imported {count(report.written, 'note')}, {count(report.links_created, 'link')}"
+        )
 
 
 def _parsed(stream: Iterable[str]) -> Iterator[dict[str, Any]]:
