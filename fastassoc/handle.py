@@ -209,7 +209,16 @@ class Handle(Reader):
         return self._closed
 
     def close(self) -> None:
-        """Close the memory; what was acknowledged is saved. Closing twice does nothing."""
+        """Close the memory; what was acknowledged is saved. Closing twice does nothing.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> mem.close()
+        >>> mem.closed
+        True
+        """
         if self._closed or self._pid != os.getpid():
             return
         with self._writing, self._lock:

@@ -118,7 +118,8 @@ class Memory(Handle):
         domain : str, optional
             A label to filter by; ``general`` by default.
         created_at : datetime, str or int, optional
-            For filters and `recent`; now by default. Naive times are UTC.
+            For filters and `recent`; now by default. Naive times are UTC; a whole number is
+            microseconds (not seconds) since 1970.
         metadata : mapping, optional
             A JSON object.
         session, category, fingerprint, external_ref, author : str, optional
@@ -302,7 +303,8 @@ class Memory(Handle):
             JSON lines, CSV, Parquet or Arrow files (``*`` for many), standard input, or anything
             with ``__arrow_c_stream__``, data frames among them.
         columns : mapping, optional
-            Which of its columns gives which field: ``{"text": "body", "id": "doc_id"}``.
+            Which of its columns gives which field: ``{"text": "body", "id": "doc_id"}``. Whole
+            numbers for ``created_at`` are microseconds (not seconds) since 1970.
         format : {"jsonl", "csv", "parquet", "arrow"}, optional
             Guessed from the name otherwise.
         metadata_columns : list of str or "rest", optional
@@ -768,7 +770,16 @@ class Memory(Handle):
     # -- the store ------------------------------------------------------------------------------
 
     def info(self) -> dict[str, Any]:
-        """Return `stats`, the settings and what the store takes on disk."""
+        """Return `stats`, the settings and what the store takes on disk.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> nid = mem.write("Tea is hot.", concepts=["tea", "hot"])
+        >>> mem.info()["notes"], mem.info()["links"]
+        (1, 1)
+        """
         with self._lock:
             size = self._state.links.nbytes
         return {
@@ -787,6 +798,16 @@ class Memory(Handle):
         -------
         bool
             False where there was nothing to save or another process is at it.
+
+        Examples
+        --------
+        >>> import tempfile, fastassoc as fa
+        >>> folder = tempfile.mkdtemp()
+        >>> mem = fa.open(folder + "/m.fa")
+        >>> nid = mem.write("Tea is hot.", concepts=["tea"])
+        >>> mem.snapshot(), mem.snapshot()
+        (True, False)
+        >>> mem.close()
         """
         self._usable(writing=True)
         return self._store("snapshot").snapshot(self._still)
@@ -803,6 +824,16 @@ class Memory(Handle):
         -------
         Verification
             ``ok``, ``problems`` (file, reason), ``files``, ``digest``.
+
+        Examples
+        --------
+        >>> import tempfile, fastassoc as fa
+        >>> folder = tempfile.mkdtemp()
+        >>> mem = fa.open(folder + "/m.fa")
+        >>> nid = mem.write("Tea is hot.", concepts=["tea"])
+        >>> mem.verify().ok
+        True
+        >>> mem.close()
         """
         self._usable()
         return self._store("verify").verify(digest=digest)
@@ -821,6 +852,18 @@ class Memory(Handle):
         ------
         VacuumIncomplete
             Readers hold the journal; run it again.
+
+        Examples
+        --------
+        >>> import tempfile, fastassoc as fa
+        >>> folder = tempfile.mkdtemp()
+        >>> mem = fa.open(folder + "/m.fa")
+        >>> nid = mem.write("Tea is hot.", concepts=["tea"])
+        >>> mem.forget([nid]).forgotten
+        1
+        >>> mem.vacuum().kept
+        []
+        >>> mem.close()
         """
         self._usable(writing=True)
         store = self._store("vacuum")
@@ -843,6 +886,18 @@ class Memory(Handle):
         ------
         StoreExists
             Something is at `target`.
+
+        Examples
+        --------
+        >>> import tempfile, fastassoc as fa
+        >>> folder = tempfile.mkdtemp()
+        >>> mem = fa.open(folder + "/m.fa")
+        >>> nid = mem.write("Tea is hot.", concepts=["tea"])
+        >>> copy = mem.backup(folder + "/copy.fa")
+        >>> mem.close()
+        >>> with fa.open(copy) as kept:
+        ...     nid in kept
+        True
         """
         self._usable()
         return self._store("backup").backup(folder_of(target))
@@ -854,6 +909,13 @@ class Memory(Handle):
         ------
         InvalidInput
             Always.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> fa.Memory().reembed(None)
+        Traceback (most recent call last):
+        fastassoc.errors.InvalidInput: reembed: this version keeps no vectors.
         """
         raise InvalidInput("reembed: this version keeps no vectors.")
 
@@ -871,6 +933,15 @@ class Memory(Handle):
         ------
         ClosedHandle
             The memory is closed.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> nid = mem.write("Tea is hot.", concepts=["tea", "hot"])
+        >>> kinds = [line["kind"] for line in mem.export_lines()]
+        >>> kinds[0], kinds[-1]
+        ('store', 'end')
         """
         from fastassoc.transfer import export_lines
 
@@ -893,6 +964,15 @@ class Memory(Handle):
         ------
         InvalidInput
             A line cannot be taken, or the memory holds other things.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> nid = mem.write("Tea is hot.", concepts=["tea", "hot"])
+        >>> other = fa.Memory()
+        >>> other.import_lines(mem.export_lines()).written, other.links.weight("tea", "hot")
+        (1, 1.0)
         """
         from fastassoc.transfer import pending_parts, read_export
 

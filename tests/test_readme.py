@@ -25,3 +25,13 @@ def test_each_command_of_the_first_screen_is_one_line() -> None:
     assert [len(command.strip().splitlines()) for command in commands] == [1, 1]
     assert "&& fastassoc demo" in commands[0]
     assert "pytest" in commands[1]
+
+
+def test_every_verb_has_an_example() -> None:
+    """As the README says; they run with the tests."""
+    import fastassoc as fa
+
+    verbs = [name for name, one in vars(fa.Memory).items() if callable(one) and name[0] != "_"]
+    verbs += ["read", "read_batch", "graph", "associate", "recent", "get", "close", "info"]
+    without = [name for name in verbs if ">>>" not in (getattr(fa.Memory, name).__doc__ or "")]
+    assert without == []

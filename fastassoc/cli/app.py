@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 
 import click
 
-from fastassoc.cli.common import App, Interrupted, plain, store_options
+from fastassoc.cli.common import DAMAGE, App, Interrupted, plain, store_options
 from fastassoc.errors import CorruptStore, FastAssocError, StoreLocked, TooManyRejects
 
 __all__ = ["cli"]
 
-FAILED, USAGE, DAMAGE, LOCKED, REJECTS, INTERRUPTED = 1, 2, 3, 4, 5, 130
+FAILED, LOCKED, REJECTS, INTERRUPTED = 1, 4, 5, 130  # 2 is click's own, for wrong usage
 
 # Sections of the help page, in order of a user's day: command name -> "module:attribute".
 SECTIONS: dict[str, dict[str, str]] = {

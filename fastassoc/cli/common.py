@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import fastassoc as fa
 
 __all__ = [
+    "DAMAGE",
     "App",
     "Interrupted",
     "arrow",
@@ -37,6 +38,8 @@ __all__ = [
     "store_argument",
     "store_options",
 ]
+
+DAMAGE = 3  # the exit code for damage found
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -95,6 +95,7 @@ def ingest(
     JSON lines, CSV, Parquet and Arrow files, or '-' for standard input. A row has a text and, if
     you like, id, concepts, subjects, domain, created_at, metadata and more. What is there already
     is skipped, so an ingest can be repeated; one that was interrupted goes on where it stopped.
+    A created_at is an ISO time, or whole microseconds (not seconds) since 1970.
     """
     given = {key: value for key, value in options.items() if value is not None}
     if given.get("delimiter") == "\\t":  # what a shell makes of '\t'

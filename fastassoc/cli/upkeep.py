@@ -6,11 +6,9 @@ from dataclasses import asdict
 
 import click
 
-from fastassoc.cli.common import App, example, store_argument, store_options
+from fastassoc.cli.common import DAMAGE, App, example, store_argument, store_options
 
 __all__ = ["backup", "snapshot", "vacuum", "verify"]
-
-DAMAGE = 3
 
 
 @click.command(epilog=example("fastassoc verify support.fa --digest"))
