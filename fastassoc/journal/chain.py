@@ -14,7 +14,6 @@ from fastassoc.errors import CorruptStore, FormatTooNew
 __all__ = ["FORMAT", "Draft", "Entry", "Meta", "Pointer", "Position", "seal", "verify"]
 
 FORMAT = 1
-HASH = 16
 Position = tuple[int, bytes]  # a sequence, and the chain hash after it
 # previous hash, sequence, format, time; lengths of id (-1: none), kind, body, vectors (-1: none)
 HEADER = struct.Struct("<16sqqqqqqq")
