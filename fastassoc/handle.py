@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from threading import RLock
+from threading import Condition, RLock
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
@@ -71,9 +71,10 @@ class Handle(Reader):
         self._pid = os.getpid()
         self._closed = False
         self._broken: BaseException | None = None
-        self._saving = False
+        self._saving: Operation | None = None
         self._writing = RLock()
         self._lock = RLock()
+        self._applied = Condition(self._lock)
         self._now()
 
     def _change(
@@ -106,14 +107,16 @@ class Handle(Reader):
 
     def _save(self, held: Held, operation: Operation) -> Report:
         """Journal an operation, then apply it."""
-        with self._lock:
-            self._saving = True  # from here on no read takes it from the journal before we do
         try:
+            with self._lock:  # the state is caught up, and the write lock keeps it so
+                self._saving = operation  # no read takes it from the journal before we do
             position = held.append(operation)  # without the lock: reads do not wait for the disk
             with self._lock:
+                self._saving = None
+                self._applied.notify_all()
                 return self._apply(operation, position)
         finally:
-            self._saving = False
+            self._saving = None
 
     def _tend(self) -> None:
         """What is due after an operation; that one is saved, whatever comes of this."""
@@ -151,8 +154,17 @@ class Handle(Reader):
 
     def _catch_up(self) -> None:
         with self._lock:
-            if not self._saving:  # else all is there but what our own writer is about to apply
+            saving = self._saving
+            while saving is not None and self._saving is saving and self._overtaken():
+                self._applied.wait(0.05)
+            # else all is there but what our own writer is about to apply
+            if self._saving is None:
                 self._state = self._port.catch_up(self._state)
+
+    def _overtaken(self) -> bool:
+        """Whether others saved something after what our own writer is about to apply."""
+        position = self._state.position
+        return self._port.changed(position) and self._port.changed(position + 1)
 
     def _wait_for(self, position: int) -> None:
         end = time.monotonic() + self._port.timeout

@@ -294,6 +294,32 @@ def test_reads_go_on_while_a_write_is_saved(
         assert len(mem.read(concepts=["x"])) == 2
 
 
+def test_a_read_sees_what_others_save_before_our_own_save_is_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fa.open(tmp_path / "s.fa") as mem, fa.open(tmp_path / "s.fa") as other:
+        mem.write("a", id="a", concepts=["x"])
+        saved, go = threading.Event(), threading.Event()
+        append = store.Writing.append
+
+        def slow(self: Any, operation: Any) -> int:
+            position = append(self, operation)
+            if threading.current_thread() is writer:
+                saved.set()
+                assert go.wait(30)
+            return position
+
+        monkeypatch.setattr(store.Writing, "append", slow)
+        writer = threading.Thread(target=mem.write, args=("b",), kwargs={"concepts": ["x"]})
+        writer.start()
+        assert saved.wait(30)
+        other.write("c", id="c", concepts=["x"])
+        threading.Timer(0.2, go.set).start()
+        assert "c" in mem  # `other` was told that it is saved
+        writer.join()
+        assert len(mem.read(concepts=["x"])) == 3
+
+
 @pytest.mark.parametrize("path", [None, 5, b"x", "", " ", "a\0b", "x" * 300, "\ud800"])
 def test_what_is_no_path_is_refused(path: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
