@@ -126,7 +126,8 @@ class Memory(Handle):
         importance : float, optional
             In [0, 1].
         supersedes : list of str, optional
-            Ids of notes that this one replaces: they leave default reads.
+            Ids of notes that this one replaces: they leave default reads. Ids of no live note
+            written before are told as the report's `missing`.
         operation_id : str, optional
             A repeat with the same id changes nothing and says so.
 

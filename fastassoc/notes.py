@@ -215,15 +215,19 @@ class NoteTable:
         self.current.replace(current)
         self.n_alive -= len(rows)
 
-    def supersede(self, row: int, old: Sequence[str]) -> None:
-        """Let the note at `row` replace older ones in default reads."""
-        replaced = [self.rows[note] for note in old if self.rows.get(note, row) != row]
-        if replaced:
-            current = self.current.array.copy()
-            for other in replaced:
+    def supersede(self, row: int, old: Sequence[str]) -> list[str]:
+        """Let the note at `row` replace older ones in default reads; returns ids of none of them.
+
+        Only notes written before it can be replaced, however a batch is split.
+        """
+        found = {note: self.rows.get(note, row) for note in old}
+        current = self.current.array.copy() if found else self.current.array
+        for other in found.values():
+            if other < row:
                 self.chains.add(row, other)
                 current[other] = 0
-            self.current.replace(current)
+        self.current.replace(current)
+        return [note for note, other in found.items() if other >= row]
 
     def set_metadata(self, row: int, metadata: str) -> None:
         """Replace a note's metadata, given as canonical JSON."""

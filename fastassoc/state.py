@@ -122,8 +122,10 @@ class State:
             batch = NoteBatch.from_rows(operation.body["rows"])
         self._mark_ingest(operation.body.get("ingest"))
         first, replaced, made = len(self.notes.ids), 0, []
+        missing: list[str] = []
         for part, old in self._runs(batch, operation.body["on_duplicate"]):
-            made += [self._forget_rows(old, operation.at), self._write_new(part, operation.at)]
+            gone = self._forget_rows(old, operation.at)
+            made += [gone, self._write_new(part, operation.at, missing)]
             replaced += len(old)
         written = len(self.notes.ids) - first
         return Report(
@@ -131,12 +133,13 @@ class State:
             replaced=replaced,
             skipped=len(batch) - written,
             ids=self.notes.ids[first:],
+            missing=list(dict.fromkeys(missing)),
             position=self.position,
             **changes(*made),
         )
 
-    def _write_new(self, batch: NoteBatch, at: int) -> Changed:
-        """Write notes whose ids are new."""
+    def _write_new(self, batch: NoteBatch, at: int, missing: list[str]) -> Changed:
+        """Write notes whose ids are new; ids of no older note that they supersede are `missing`."""
         ids = self._intern(batch)
         concepts = ids[batch.concepts] if len(batch.concepts) else batch.concepts
         rows = self.notes.append(batch, concepts, at)
@@ -144,7 +147,7 @@ class State:
         superseding = batch.columns.get("supersedes")
         if superseding is not None:
             for row, names in zip(rows.tolist(), superseding.to_pylist(), strict=True):
-                self.notes.supersede(row, names or [])
+                missing += self.notes.supersede(row, names or [])
         return made
 
     def _mark_ingest(self, ledger: dict[str, Any] | None) -> None:

@@ -371,3 +371,16 @@ def test_links_below_zero_are_made_by_hand_where_the_floor_allows_it() -> None:
     mem.link("a", "b", -2.0)
     mem.feedback(asked=["a"], used_concepts=["c"], outcome=-1.0)
     assert (mem.links.weight("a", "b"), mem.links.get("a", "c")) == (-2.0, None)
+
+
+def test_only_older_notes_are_superseded_however_a_batch_is_split() -> None:
+    rows = [
+        {"id": "a", "text": "a", "concepts": ["x"], "supersedes": ["b", "a", "z"]},
+        {"id": "b", "text": "b", "concepts": ["x"], "supersedes": ["a"]},
+    ]
+    whole, split = fa.Memory(), fa.Memory()
+    assert whole.write_batch(rows).missing == ["b", "a", "z"]
+    assert [split.write_batch([row]).missing for row in rows] == [["b", "a", "z"], []]
+    for mem in (whole, split):
+        assert [hit.id for hit in mem.read(concepts=["x"])] == ["b"]
+        assert mem.get("b").supersedes == ["a"]
