@@ -31,9 +31,14 @@ class Control(Reader):
     """
 
     def __init__(self, view: StateView, settings: Settings, now: Callable[[], int]) -> None:
-        self.settings = settings
+        self._settings = settings
         self._clock = now
         self._fixed = replace(view, links=written_links(view.notes, view.settings).view())
+
+    @property
+    def settings(self) -> Settings:
+        """Those of the memory when the control was made."""
+        return self._settings
 
     def _view(self, *, text: bool = False, at_least: int | None = None) -> StateView:
         return self._fixed

@@ -201,7 +201,7 @@ class Handle(Reader):
         return micros(now, "clock")
 
     @property
-    def settings(self) -> Settings:  # type: ignore[override]
+    def settings(self) -> Settings:
         """The settings given for this handle, else those that the store holds now."""
         return self._state.settings if self._given is None else self._given
 

@@ -48,8 +48,12 @@ class Association(NamedTuple):
 class Reader(ABC):
     """What a memory and its control have in common: everything that changes nothing."""
 
-    settings: Settings
     _latest = 0
+
+    @property
+    @abstractmethod
+    def settings(self) -> Settings:
+        """What reads go by."""
 
     @abstractmethod
     def _view(self, *, text: bool = False, at_least: int | None = None) -> StateView:
