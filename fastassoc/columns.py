@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 __all__ = ["ArrowColumn", "Growable"]
 
 TAIL = 4096  # single values gather in a list up to here, then become an Arrow chunk
+LARGE = 1 << 30  # bytes of text from which on offsets have 64 bits: 32 end at 2 GiB
 SMALL = 256  # shorter batches join the list
 
 
@@ -150,7 +151,7 @@ class ArrowColumn:
             self._parts = (starts, chunks, tail_start + len(tail), [])
 
     def to_arrow(self, start: int, stop: int) -> pa.Array:
-        """The values of rows [start, stop) as one array."""
+        """The values of rows [start, stop) as one array; much text as large_string."""
         starts, chunks, tail_start, tail = self._parts
         found: list[pa.Array] = []
         for at in range(max(0, bisect_right(starts, start) - 1), len(chunks)):
@@ -163,6 +164,8 @@ class ArrowColumn:
             found.append(pa.nulls(b - a, self.dtype) if chunk is None else chunk[a - low : b - low])
         if stop > tail_start:
             found.append(pa.array(tail[max(0, start - tail_start) : stop - tail_start], self.dtype))
+        if pa.types.is_string(self.dtype) and sum(part.nbytes for part in found) > LARGE:
+            found = [part.cast(pa.large_string()) for part in found]
         return pa.concat_arrays(found) if found else pa.array([], self.dtype)
 
     @property

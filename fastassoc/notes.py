@@ -342,7 +342,8 @@ class NoteTable:
             "extracted": pa.array(self.extracted.array[start:stop]),
         }
         columns["bucket"] = buckets(columns["id"])
-        table = pa.Table.from_arrays([columns[f.name] for f in NOTES_SCHEMA], schema=NOTES_SCHEMA)
+        schema = pa.schema([f.with_type(columns[f.name].type) for f in NOTES_SCHEMA])
+        table = pa.Table.from_arrays([columns[f.name] for f in schema], schema=schema)
         return table if len(keep) == stop - start else table.take(pa.array(keep))
 
     def with_updates(self, metadata: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -354,7 +355,7 @@ class NoteTable:
         changed = np.zeros(len(alive), np.bool_)
         changed[np.searchsorted(alive, rows)] = True
         texts = pa.array([self.metadata_updates[row] for row in rows], pa.string())
-        return pc.replace_with_mask(metadata, pa.array(changed), texts)
+        return pc.replace_with_mask(metadata, pa.array(changed), texts.cast(metadata.type))
 
     def state_to_arrow(self) -> pa.Table:
         """What may change about a live note, for the notes where it did."""

@@ -411,13 +411,15 @@ def value_hashes(column: pa.Array) -> list[int]:
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     hashes = [xxh3_64_intdigest(np.packbits(valid).tobytes())]
     held = column.drop_null()
-    if pa.types.is_string(column.type):
-        lengths = pc.binary_length(held)
-        joined = held.cast(pa.binary()).buffers()[2] if len(held) else None
-        start = held.offset
-        offsets = np.frombuffer(held.buffers()[1], np.int32) if len(held) else np.zeros(1, np.int32)
-        text = b"" if joined is None else joined[offsets[start] : offsets[start + len(held)]]
-        return [*hashes, *value_hashes(lengths), xxh3_64_intdigest(memoryview(text))]
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        lengths = pc.binary_length(held).cast(pa.int64())
+        text = memoryview(b"")
+        if len(held):
+            _, offsets, joined = held.buffers()
+            width = np.int64 if pa.types.is_large_string(column.type) else np.int32
+            ends = np.frombuffer(offsets, width)[held.offset : held.offset + len(held) + 1]
+            text = memoryview(joined or b"")[ends[0] : ends[-1]]
+        return [*hashes, *value_hashes(lengths), xxh3_64_intdigest(text)]
     return [*hashes, xxh3_64_intdigest(held.to_numpy(zero_copy_only=False).tobytes())]
 
 

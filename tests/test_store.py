@@ -15,7 +15,7 @@ from hypothesis import settings as rounds
 from hypothesis import strategies as st
 
 import fastassoc as fa
-from fastassoc import store
+from fastassoc import columns, store
 from fastassoc.errors import (
     ClosedHandle,
     ForkedHandle,
@@ -384,3 +384,27 @@ def test_only_older_notes_are_superseded_however_a_batch_is_split() -> None:
     for mem in (whole, split):
         assert [hit.id for hit in mem.read(concepts=["x"])] == ["b"]
         assert mem.get("b").supersedes == ["a"]
+
+
+def test_more_text_than_32_bits_can_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s.fa"
+    rows = [{"id": f"n{n}", "text": f"note {n} ß", "metadata": {"n": n}} for n in range(600)]
+    with fa.open(path) as mem:
+        mem.write_batch(rows)
+        mem.update("n3", metadata={"n": "three"})
+        mem.forget(["n5"])
+        small = digest(mem)
+        notes = mem.notes.to_arrow().to_pylist()
+        monkeypatch.setattr(columns, "LARGE", 10)  # as if 2 GiB were near
+        assert digest(mem) == small
+        assert mem.notes.to_arrow().to_pylist() == notes
+        assert mem.snapshot()
+        with fa.open(path) as other:
+            assert digest(other) == small
+        mem.vacuum()
+        assert mem.verify().ok
+        after = digest(mem)
+    monkeypatch.undo()
+    with fa.open(path) as mem:
+        assert digest(mem) == after
+        assert mem.notes.to_arrow().to_pylist() == notes
