@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastassoc.columns import Growable
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import postings as kernels
 from fastassoc.kernels import reading
 
-__all__ = ["CountRead", "Grow", "Postings", "PostingsView", "zeros"]
+__all__ = ["CountRead", "Postings", "PostingsView", "zeros"]
 
 # Newer rows go through two sorted runs, so that a view after every row costs next to nothing: a
 # late run of at most LATE_MOST postings, then a tail, folded into the base when it is larger than
@@ -39,39 +40,6 @@ def zeros(name: str, size: int) -> NDArray[np.float64]:
         found = np.zeros(max(1024, size + size // 8), np.float64)
         setattr(_local, name, found)
     return found
-
-
-class Grow:
-    """An array that grows at its end; slices taken earlier never change.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> column = Grow(np.int32)
-    >>> column.extend(np.array([3, 4], np.int32))
-    >>> column.array().tolist()
-    [3, 4]
-    """
-
-    __slots__ = ("_data", "size")
-
-    def __init__(self, dtype: Any) -> None:
-        self._data: NDArray[Any] = np.empty(64, dtype)
-        self.size = 0
-
-    def extend(self, values: NDArray[Any]) -> None:
-        """Append `values`."""
-        need = self.size + values.size
-        if need > self._data.size:
-            data = np.empty(max(need, self._data.size + self._data.size // 2), self._data.dtype)
-            data[: self.size] = self._data[: self.size]
-            self._data = data
-        self._data[self.size : need] = values
-        self.size = need
-
-    def array(self) -> NDArray[Any]:
-        """Everything appended so far, without a copy."""
-        return self._data[: self.size]
 
 
 class CountRead(NamedTuple):
@@ -288,10 +256,10 @@ class Postings:
     def __init__(self, with_values: bool) -> None:
         self.with_values = with_values
         self.n_terms = 0
-        self._flat = Grow(np.uint32)
-        self._ptr = Grow(np.int64)
-        self._ptr.extend(np.zeros(1, np.int64))
-        self._values = Grow(np.float32)
+        self._flat = Growable(np.uint32)
+        self._ptr = Growable(np.int64)
+        self._ptr.append(np.zeros(1, np.int64))
+        self._values = Growable(np.float32)
         self._indptr: NDArray[np.int64] = np.zeros(1, np.int64)
         self._rows: NDArray[np.int32] = np.empty(0, np.int32)
         self._base_values: NDArray[np.float32] = np.empty(0, np.float32)
@@ -308,7 +276,7 @@ class Postings:
     @property
     def n_rows(self) -> int:
         """Rows appended so far."""
-        return self._ptr.size - 1
+        return len(self._ptr) - 1
 
     @property
     def nbytes(self) -> int:
@@ -318,7 +286,7 @@ class Postings:
             self._indptr, self._rows, self._base_values,
             self._tail, self._tail_values, self._late, self._late_values,
         )  # fmt: skip
-        return sum(g.array().nbytes for g in arrays) + sum(a.nbytes for a in held)
+        return sum(g.array.nbytes for g in arrays) + sum(a.nbytes for a in held)
 
     def append(
         self,
@@ -354,11 +322,11 @@ class Postings:
                 f"{0 if values is None else values.size} values for {flat.size} terms; give "
                 f"{'one a term' if self.with_values else 'none'}."
             )
-        start = self._flat.size
-        self._flat.extend(flat)
+        start = len(self._flat)
+        self._flat.append(flat)
         if values is not None:
-            self._values.extend(values)
-        self._ptr.extend(ptr[1:] + start)
+            self._values.append(values)
+        self._ptr.append(ptr[1:] + start)
         if flat.size:
             self.n_terms = max(self.n_terms, int(flat.max()) + 1)
         if ptr.size > 1:
@@ -366,13 +334,13 @@ class Postings:
 
     def row(self, row: int) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
         """Terms of a row as given, uint32[m], and their values, float32[m] (or empty)."""
-        ptr = self._ptr.array()
+        ptr = self._ptr.array
         low, high = ptr[row], ptr[row + 1]
-        return self._flat.array()[low:high], self._values.array()[low:high]
+        return self._flat.array[low:high], self._values.array[low:high]
 
     def forward(self) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Terms of every row, uint32[m], and where each row begins, int64[n_rows + 1]."""
-        return self._flat.array(), self._ptr.array()
+        return self._flat.array, self._ptr.array
 
     def view(self) -> PostingsView:
         """Publish what was appended; cheap when nothing was."""
@@ -381,8 +349,8 @@ class Postings:
             self._publish()
             view = self._view = PostingsView(
                 self.n_rows, self.n_terms, self._indptr, self._rows, self._base_values,
-                self._tail, self._tail_values, self._late, self._late_values, self._flat.array(),
-                self._ptr.array(), self._values.array(), self._width, self._wide,
+                self._tail, self._tail_values, self._late, self._late_values, self._flat.array,
+                self._ptr.array, self._values.array, self._width, self._wide,
             )  # fmt: skip
         return view
 
@@ -398,7 +366,7 @@ class Postings:
         values = np.empty(0, np.float32)
         if self.with_values:
             order = np.argsort(keys, kind="stable")
-            values = self._values.array()[ptr[first] : ptr[n]][order]
+            values = self._values.array[ptr[first] : ptr[n]][order]
             keys = keys[order]
         else:
             keys.sort()
@@ -415,7 +383,7 @@ class Postings:
 
     def _fold(self, flat: NDArray[np.uint32], ptr: NDArray[np.int64], n: int) -> None:
         self._indptr, self._rows, self._base_values = kernels.extend_base(
-            self._indptr, self._rows, self._base_values, flat, ptr, self._values.array(),
+            self._indptr, self._rows, self._base_values, flat, ptr, self._values.array,
             self._base_to, n, self.n_terms,
         )  # fmt: skip
         self._tail = np.empty(0, np.uint64)

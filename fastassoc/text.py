@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastassoc.columns import Growable
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import postings as kernels
 from fastassoc.kernels import reading
-from fastassoc.postings import Grow, Postings, PostingsView, zeros
+from fastassoc.postings import Postings, PostingsView, zeros
 from fastassoc.words import STOP_WORDS, Stemmer, tokens
 
 __all__ = ["TextIndex", "TextView"]
@@ -232,8 +233,8 @@ class TextIndex:
         self.language = language
         self.postings = Postings(with_values=True)
         self._terms = _Terms(language)
-        self._lengths = Grow(np.int32)
-        self._alive = Grow(np.uint8)
+        self._lengths = Growable(np.int32)
+        self._alive = Growable(np.uint8)
         self._n_live = 0
         self._total_length = 0
         self._removed: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -243,12 +244,12 @@ class TextIndex:
     @property
     def n_rows(self) -> int:
         """Texts appended so far."""
-        return self._lengths.size
+        return len(self._lengths)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays, without the table of stems."""
-        return self.postings.nbytes + self._lengths.size * 5 + self._removed.nbytes
+        return self.postings.nbytes + len(self._lengths) * 5 + self._removed.nbytes
 
     def append(self, texts: Sequence[str]) -> None:
         """Index texts; their rows continue after the last one."""
@@ -269,8 +270,8 @@ class TextIndex:
             np.array(found, np.int32), np.array(ends, np.int64), self._counts
         )
         self.postings.append(ids, ptr, frequencies)
-        self._lengths.extend(lengths)
-        self._alive.extend(np.ones(lengths.size, np.uint8))
+        self._lengths.append(lengths)
+        self._alive.append(np.ones(lengths.size, np.uint8))
         self._n_live += lengths.size
         self._total_length += int(lengths.sum())
         self._view = None
@@ -289,13 +290,13 @@ class TextIndex:
                 f"rows {wanted[0]} to {wanted[-1]} to remove; the index has rows 0 to "
                 f"{self.n_rows - 1}."
             )
-        alive = self._alive.array()
+        alive = self._alive.array
         wanted = wanted[alive[wanted] != 0]
         if not wanted.size:
             return
         alive[wanted] = 0  # no view holds it
         self._n_live -= wanted.size
-        self._total_length -= int(self._lengths.array()[wanted].sum(dtype=np.int64))
+        self._total_length -= int(self._lengths.array[wanted].sum(dtype=np.int64))
         removed = np.zeros(self.postings.n_terms, np.int64)  # a new array: views keep the old one
         removed[: self._removed.size] = self._removed
         for row in wanted.tolist():
@@ -309,6 +310,6 @@ class TextIndex:
         if view is None:
             view = self._view = TextView(
                 self.n_rows, self._n_live, self._total_length, self.postings.view(),
-                self._lengths.array(), self._removed, self._terms,
+                self._lengths.array, self._removed, self._terms,
             )  # fmt: skip
         return view

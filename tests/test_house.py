@@ -32,7 +32,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "metadata": set(),
     "chains": set(),
     "filters": {"errors", "metadata", "notes"},
-    "postings": {"errors", "kernels"},
+    "postings": {"columns", "errors", "kernels"},
     "extract": {"words"},
     "mentions": {"words"},
     "linkview": {"errors", "kernels"},
