@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from fastassoc.errors import InvalidInput, SettingsMismatch
 
-__all__ = ["LinkRule", "Settings"]
+__all__ = ["LinkRule", "RetentionRule", "Settings"]
 
-RANKS = ("counts", "flat")
+RANKS = ("counts", "flat", "retention")
 NAMES = ("fold", "exact")
+SESSION_LINKS = ("consecutive", "cosine", "none")
 GRID = 2.0**-20  # every step is a multiple of this, so that float64 sums of steps are exact
 
 
@@ -32,6 +33,11 @@ def _finite(name: str, value: object, low: float, high: float) -> None:
         good and low <= value <= high,  # type: ignore[operator]
         f"setting {name}: found {value!r}, expected a number from {low} to {high}.",
     )
+
+
+def _read(default: Any) -> Any:
+    """A field that changes answers only: it may differ from one open to the next."""
+    return field(default=default, metadata={"read": True})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +73,7 @@ class LinkRule:
     floor: float | None = 0.0
     ceiling: float | None = None
     decay_days: float | None = None
-    threshold: float = 2.0
+    threshold: float = _read(2.0)
 
     def __post_init__(self) -> None:
         _finite("write_step", self.write_step, 0.0, 1e6)
@@ -97,9 +103,84 @@ class LinkRule:
         return math.inf if self.decay_days is None else self.decay_days * 86_400e6
 
 
-def _read(default: Any) -> Any:
-    """A field that changes answers only: it may differ from one open to the next."""
-    return field(default=default, metadata={"read": True})
+@dataclass(frozen=True, kw_only=True)
+class RetentionRule:
+    """How notes fade when nobody asks for them, and how being returned keeps them.
+
+    With ``B = min(3, 1 + 2 importance)``, ``S = max(stability, 0.01)`` and t days since the last
+    access, a note's retention is ``max(floor, exp(-t / (S B beta)))``: the forgetting curve of
+    Ebbinghaus (1885) with a time constant that grows with use.
+
+    Parameters
+    ----------
+    base_stability, importance_stability : float
+        A new note's stability: the first, plus the second times its importance.
+    direct_boost, associated_boost : float
+        What a reinforced read adds to the stability of a note it returned, times
+        ``min(boost_most, days since the last access / boost_days)``; never above 1.
+    boost_days, boost_most : float
+    episodic_days, semantic_days, core_days : float
+        beta by category; procedural notes do not fade, notes of other categories as episodic.
+    floor, core_floor : float
+        The least retention, and that of core notes.
+    core_accesses, core_stability, core_sessions
+        What a note must reach, all three, to become a core note.
+    cold_days : float
+        Days at the floor after which `Memory.tick` moves a note to the cold tier.
+    power : float
+        Exponent of the retention in the rank ``"retention"``. A read field.
+    similarity : float
+        What stands for the cosine where the query or a note has no vector. A read field.
+    association_share : float
+        Share of the places of an answer that is kept for associated notes. A read field.
+
+    Raises
+    ------
+    InvalidInput
+        A value is out of its range.
+
+    Examples
+    --------
+    >>> RetentionRule().semantic_days
+    240.0
+    """
+
+    base_stability: float = 0.1
+    importance_stability: float = 0.3
+    direct_boost: float = 0.1
+    associated_boost: float = 0.03
+    boost_days: float = 7.0
+    boost_most: float = 2.0
+    episodic_days: float = 45.0
+    semantic_days: float = 240.0
+    core_days: float = 120.0
+    floor: float = 0.02
+    core_floor: float = 0.6
+    core_accesses: int = 10
+    core_stability: float = 0.85
+    core_sessions: int = 2
+    cold_days: float = 7.0
+    power: float = _read(0.3)
+    similarity: float = _read(0.1)
+    association_share: float = _read(1 / 3)
+
+    def __post_init__(self) -> None:
+        for name in ("episodic_days", "semantic_days", "core_days", "boost_days"):
+            _finite(name, getattr(self, name), 1e-6, 1e9)
+        for name in ("base_stability", "importance_stability", "direct_boost"):
+            _finite(name, getattr(self, name), 0.0, 1.0)
+        for name in ("associated_boost", "core_stability", "similarity", "association_share"):
+            _finite(name, getattr(self, name), 0.0, 1.0)
+        for name in ("floor", "core_floor"):
+            _finite(name, getattr(self, name), 1e-12, 1.0)
+        for name, most in (("boost_most", 1e6), ("cold_days", 1e9), ("power", 100.0)):
+            _finite(name, getattr(self, name), 0.0, most)
+        for name, most in (("core_accesses", 2**31), ("core_sessions", 2)):
+            value = getattr(self, name)
+            _need(
+                type(value) is int and 0 <= value <= most,
+                f"setting {name}: found {value!r}, expected a whole number from 0 to {most}.",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +188,9 @@ class Settings:
     """What a store is made with, and how it is read.
 
     *State* fields are fixed when the store is made. *Read* fields (``rank``, ``hop_factor``,
-    ``max_fanout``, ``bm25_k1``, ``bm25_b`` and every rule's ``threshold``) may
-    differ from one open to the next; `Memory.configure` saves them.
+    ``max_fanout``, ``bm25_k1``, ``bm25_b``, ``recall_floor``, every rule's ``threshold`` and the
+    read fields of ``retention``) may differ from one open to the next; `Memory.configure` saves
+    them.
 
     Parameters
     ----------
@@ -123,16 +205,30 @@ class Settings:
         Version of the extraction rules.
     concept_links : LinkRule
         The rule of the concept layer.
+    note_links : LinkRule
+        The rule of the note layer.
+    session_links : {"consecutive", "cosine", "none"}
+        Which notes of one session a new note is linked to: the one before it, by the note layer's
+        write step; or those among the last `tag_window` whose cosine c is at least `tag_least`,
+        by ``min(tag_most, tag_base + (c - tag_least) * tag_slope)``.
+    tag_window : int
+    tag_least, tag_base, tag_slope, tag_most : float
+    reinforce_step : float
+        What a reinforced read adds between the direct hits that it returned.
     valence_rate : float
         Share of the way that an outcome moves a valence.
+    retention : RetentionRule
     rank : str or None
-        The default rank; None reads named concepts by ``"counts"`` and other text ``"flat"``.
+        The default rank; None reads ``"flat"`` with a vector, named concepts by ``"counts"`` and
+        other text ``"flat"``.
     hop_factor : float
         Factor for each step after the first.
     max_fanout : int or None
         The most links followed from one concept, strongest first; None follows all.
     bm25_k1, bm25_b : float
         Saturation and length normalisation of BM25.
+    recall_floor : float
+        The least recall@10, measured on the store's own vectors, of an index over them.
 
     Raises
     ------
@@ -152,12 +248,22 @@ class Settings:
     extract: bool = True
     extractor: int = 1
     concept_links: LinkRule = LinkRule()
+    note_links: LinkRule = LinkRule(teach_step=0.0, ceiling=1.0, threshold=0.3)
+    session_links: str = "consecutive"
+    tag_window: int = 256
+    tag_least: float = 0.4
+    tag_base: float = 0.2
+    tag_slope: float = 0.5
+    tag_most: float = 0.5
+    reinforce_step: float = 0.0
     valence_rate: float = 0.3
+    retention: RetentionRule = RetentionRule()
     rank: str | None = _read(None)
     hop_factor: float = _read(1.0)
     max_fanout: int | None = _read(None)
     bm25_k1: float = _read(1.5)
     bm25_b: float = _read(0.75)
+    recall_floor: float = _read(0.98)
 
     def __post_init__(self) -> None:
         _need(
@@ -176,7 +282,22 @@ class Settings:
             type(self.extractor) is int and self.extractor == 1,
             f"setting extractor: found {self.extractor!r}, known: 1.",
         )
+        _need(
+            self.session_links in SESSION_LINKS,
+            f"setting session_links: found {self.session_links!r}, expected one of "
+            f"{', '.join(map(repr, SESSION_LINKS))}.",
+        )
+        _need(
+            type(self.tag_window) is int and 1 <= self.tag_window <= 65_536,
+            f"setting tag_window: found {self.tag_window!r}, expected a whole number from 1 to "
+            "65536.",
+        )
+        _finite("tag_least", self.tag_least, -1.0, 1.0)
+        for name in ("tag_base", "tag_slope", "tag_most", "reinforce_step"):
+            _finite(name, getattr(self, name), 0.0, 1e6)
+        object.__setattr__(self, "reinforce_step", on_grid(self.reinforce_step))
         _finite("valence_rate", self.valence_rate, 0.0, 1.0)
+        _finite("recall_floor", self.recall_floor, 0.0, 1.0)
         _finite("hop_factor", self.hop_factor, 0.0, 1.0)
         _finite("bm25_k1", self.bm25_k1, 0.0, 100.0)
         _finite("bm25_b", self.bm25_b, 0.0, 1.0)
@@ -202,6 +323,36 @@ class Settings:
     def counts(cls, **changes: Any) -> Settings:
         """The default preset: links count the notes that two concepts share."""
         return cls(**changes)
+
+    @classmethod
+    def cognitive(cls, **changes: Any) -> Settings:
+        """The preset that forgets: notes fade, and links between notes form, strengthen and fade.
+
+        Examples
+        --------
+        >>> Settings.cognitive().note_links.decay_days
+        90.0
+        """
+        preset: dict[str, Any] = {
+            "note_links": LinkRule(
+                write_step=0.0, teach_step=0.1, ceiling=1.0, decay_days=90.0, threshold=0.3
+            ),
+            "session_links": "cosine",
+            "reinforce_step": 0.1,
+            "rank": "retention",
+        }
+        return cls(**{**preset, **changes})
+
+    def tag_weight(self, cosine: float) -> float:
+        """What a new note's link to an earlier one of its session weighs, on the grid of steps.
+
+        Examples
+        --------
+        >>> [round(Settings.cognitive().tag_weight(cosine), 4) for cosine in (0.4, 0.6, 1.0)]
+        [0.2, 0.3, 0.5]
+        """
+        above = (cosine - self.tag_least) * self.tag_slope
+        return on_grid(min(self.tag_most, self.tag_base + above))
 
     def with_changes(self, changes: Mapping[str, Any], *, read_only: bool = False) -> Settings:
         """A copy with some fields changed; a rule's field is named ``"concept_links.threshold"``.
@@ -238,17 +389,20 @@ class Settings:
     @classmethod
     def read_fields(cls) -> frozenset[str]:
         """Names of the fields, as in `to_dict`, that may differ from one open to the next."""
-        own = {f.name for f in fields(cls) if f.metadata.get("read")}
-        return frozenset(
-            own | {f"{f.name}.threshold" for f in fields(cls) if f.name.endswith("_links")}
-        )
+        names: set[str] = set()
+        for f in fields(cls):
+            inner = fields(f.default) if is_dataclass(f.default) else ()
+            names.update(f"{f.name}.{g.name}" for g in inner if g.metadata.get("read"))
+            if f.metadata.get("read"):
+                names.add(f.name)
+        return frozenset(names)
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as a flat mapping of JSON values, rules as ``"layer.field"``."""
         out: dict[str, Any] = {}
         for f in fields(self):
             value = getattr(self, f.name)
-            if isinstance(value, LinkRule):
+            if is_dataclass(value):
                 out.update({f"{f.name}.{g.name}": getattr(value, g.name) for g in fields(value)})
             else:
                 out[f.name] = value
