@@ -254,6 +254,26 @@ class LinkMatrix:
         """
         return self._apply(kernels.UNLINK, keys, None, None, at)
 
+    def erase(self, keys: ArrayLike) -> Changed:
+        """Remove links, whatever their count, written part or weight.
+
+        Parameters
+        ----------
+        keys : uint64[m]
+            Pairs, in any order; those without a link are left.
+
+        Examples
+        --------
+        >>> from fastassoc.settings import LinkRule
+        >>> links = LinkMatrix(LinkRule(), 0.3)
+        >>> _ = links.write(keys_of([1, 1, 2], [2, 2, 3]), at=5)
+        >>> links.erase(links.of(1))
+        Changed(created=0, changed=0, removed=1)
+        >>> links.get(1, 2) is None, len(links)
+        (True, 1)
+        """
+        return self._apply(kernels.ERASE, keys, None, None, 0)
+
     def _apply(self, kind: int, keys: Any, amounts: Any, outcomes: Any, at: int) -> Changed:
         keys = _own(keys, np.uint64)
         amounts = _NONE if amounts is None else _own(amounts, np.float64)
@@ -466,6 +486,26 @@ class LinkMatrix:
         if level < 0:
             return None
         return link_of((self._table, self._arena, self._delta, self._base)[level], place)
+
+    def of(self, concept: int) -> NDArray[np.uint64]:
+        """Keys of all links of an id as they stand now, uint64[m], ascending.
+
+        Parameters
+        ----------
+        concept : int
+            Its id; an unknown one has none.
+
+        Examples
+        --------
+        >>> from fastassoc.settings import LinkRule
+        >>> links = LinkMatrix(LinkRule(), 0.3)
+        >>> _ = links.write(keys_of([1, 3], [2, 2]), at=5)
+        >>> [(key >> 32, key & 0xFFFFFFFF) for key in links.of(2).tolist()]
+        [(1, 2), (2, 3)]
+        """
+        others = self.view().neighbours(concept)[0].astype(np.uint64)
+        own = np.uint64(concept)
+        return np.minimum(others, own) << np.uint64(32) | np.maximum(others, own)
 
     def __len__(self) -> int:
         return self._n

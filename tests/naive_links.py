@@ -110,6 +110,12 @@ class NaiveLinks:
     def unlink(self, pairs, at):
         return self._call(pairs, lambda: [self._one(pair, at, "unlink") for pair in pairs])
 
+    def erase(self, pairs):
+        return self._call(pairs, lambda: [self.links.pop(pair, None) for pair in pairs])
+
+    def of(self, concept):
+        return sorted(pair for pair in self.links if concept in pair)
+
     # ---- reads
 
     def rows(self):

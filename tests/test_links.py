@@ -52,8 +52,11 @@ def changes():
     taught = st.lists(st.tuples(pairs, quarters, outcomes), max_size=6)
     teach = st.tuples(st.just("teach"), taught, times)
     unlink = st.tuples(st.just("unlink"), st.lists(pairs, max_size=4), times)
+    erase = st.tuples(st.just("erase"), st.lists(pairs, max_size=9))
+    erase_of = st.tuples(st.just("erase_of"), st.integers(0, 8))
     view = st.tuples(st.just("view"), st.sampled_from([None, -1.0, 0.0, 0.5, 2.0, 1e9]))
-    return st.lists(st.one_of(write, write, unwrite, teach, unlink, view), max_size=25)
+    some = st.one_of(write, write, unwrite, teach, unlink, erase, erase_of, view)
+    return st.lists(some, max_size=25)
 
 
 def make(options, sizes=TINY):
@@ -80,6 +83,10 @@ def apply(links, op):
     """One drawn change on either the matrix or the twin."""
     to = list if isinstance(links, NaiveLinks) else keys
     kind, what, *rest = op
+    if kind == "erase":
+        return tuple(links.erase(to(what)))
+    if kind == "erase_of":
+        return tuple(links.erase(links.of(what)))
     if kind in ("write", "unwrite"):
         at, given_steps = rest
         steps = steps_for(what) if given_steps else None
@@ -126,6 +133,8 @@ def test_any_sequence_equals_the_twin(ops, options, sizes, now):
         else:
             assert apply(links, op) == apply(twin, op), op
         assert len(links) == len(twin.links)
+    for some in range(9):
+        assert links.of(some).tolist() == keys(twin.of(some)).tolist()
     state = {row[:2]: row for row in twin.rows()}
     for a in range(8):
         for b in range(8):
@@ -306,6 +315,7 @@ def test_larger_random_runs_equal_the_twin(seed, options):
                 ("write", some, i, draw.random() < 0.3),
                 ("unwrite", some, i, False),
                 ("teach", [(p, draw.choice([-2.0, 1.0, 3.0]), 0.5) for p in some], i),
+                ("erase", some),
             ]
         )
         assert apply(links, op) == apply(twin, op)
@@ -375,6 +385,22 @@ def test_the_clamp_applies_to_each_change_in_turn():
     links.teach(keys([(0, 1), (0, 1), (0, 2), (0, 2)]), [-1.0, 1.0, 1.0, -1.0], [nan] * 4, at=0)
     assert links.get(0, 1).weight == 1.0
     assert links.get(0, 2) is None
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_erased_links_come_back_as_new_ones(sizes):
+    links, _ = make({"ceiling": 1.0, "decay_days": 90.0, "threshold": 0.3}, sizes)
+    links.teach(keys([(0, 1), (0, 2), (1, 2)]), [0.9] * 3, [1.0] * 3, at=0)
+    links.write(keys([(0, 1), (0, 1)]), at=DAY)
+    before = links.view()
+    assert tuple(links.erase(keys([(0, 1), (0, 1), (3, 4)]))) == (0, 0, 1)
+    assert links.get(0, 1) is None
+    assert before.get(0, 1).count == 2
+    assert links.view().links_of(0).b.tolist() == [2]
+    assert links.of(7).size == 0
+    links.teach(keys([(0, 1)]), [0.5], [math.nan], at=2 * DAY)
+    assert tuple(links.get(0, 1)) == (0, 1, 0.5, 0.0, 0, 0.0, 2 * DAY, 2 * DAY)
+    assert len(links) == links.view().n_links == links.to_arrow().num_rows == 3
 
 
 def test_values_of_the_specification_for_fading_links():

@@ -14,7 +14,7 @@ import numpy as np
 
 from fastassoc.kernels import inline, jit
 
-WRITE, UNWRITE, TEACH, UNLINK = 0, 1, 2, 3
+WRITE, UNWRITE, TEACH, UNLINK, ERASE = 0, 1, 2, 3, 4
 GONE = -1
 UNKNOWN = -2  # the count of a link whose state is still to be looked up
 STEP, LOW, HIGH, REST, TAU, RATE = 0, 1, 2, 3, 4, 5  # places in a rule, float64[6]
@@ -61,9 +61,11 @@ def change(
 ) -> tuple[float, float, int, float, int, int]:
     """One change of one link: fade, add, clamp, stamp. The one place that says how."""
     if count < 0:
-        if kind in (UNWRITE, UNLINK):
+        if kind in (UNWRITE, UNLINK, ERASE):
             return weight, written, count, valence, created, updated
         weight, written, count, valence, created, updated = 0.0, 0.0, 0, 0.0, at, at
+    elif kind == ERASE:
+        return 0.0, 0.0, GONE, 0.0, 0, 0
     elif kind == UNWRITE and count == 0:
         return weight, written, count, valence, created, updated
     elif at > updated:
