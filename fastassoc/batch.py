@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["NOTE_COLUMNS", "NoteBatch"]
+from fastassoc.errors import InvalidInput
+
+__all__ = ["NOTE_COLUMNS", "NoteBatch", "vector_array"]
 
 NOTE_COLUMNS: dict[str, pa.DataType] = {
     "id": pa.string(),
@@ -25,6 +27,8 @@ NOTE_COLUMNS: dict[str, pa.DataType] = {
     "author": pa.string(),
     "metadata": pa.string(),
     "supersedes": pa.list_(pa.string()),
+    # note links that the write makes, resolved under the lock: no caller gives them
+    "tags": pa.list_(pa.struct([("to", pa.string()), ("weight", pa.float64())])),
 }
 
 
@@ -46,6 +50,8 @@ class NoteBatch:
         Which of them the row declared as its subjects.
     extracted : bool [n]
         Rows whose concepts come from their text.
+    vectors : pyarrow.FixedSizeListArray of float32 or None
+        As long as the batch, null in rows without a vector; None where no row has one.
     """
 
     columns: dict[str, pa.Array]
@@ -55,6 +61,7 @@ class NoteBatch:
     ptr: NDArray[np.int64]
     subject: NDArray[np.bool_]
     extracted: NDArray[np.bool_]
+    vectors: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.extracted)
@@ -74,13 +81,39 @@ class NoteBatch:
             ptr=ptr,
             subject=self.subject[flat],
             extracted=self.extracted[index],
+            vectors=None if self.vectors is None else some(self.vectors.take(which)),
         )
 
     @property
     def nbytes(self) -> int:
         """About how many bytes the batch takes."""
         columns = sum(int(column.nbytes) for column in self.columns.values())
-        return columns + 16 * len(self.concepts)
+        vectors = 0 if self.vectors is None else int(self.vectors.nbytes)
+        return columns + 16 * len(self.concepts) + vectors
+
+    @property
+    def dim(self) -> int | None:
+        """Width of the vectors; None where no row has one."""
+        return None if self.vectors is None else int(self.vectors.type.list_size)
+
+    def vector_matrix(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The vectors: float32 [m, dim], and int64 [m], ascending: the rows that have them.
+
+        Both are empty (and dim 0) where no row has one. The matrix may be a read-only view.
+        """
+        if self.vectors is None:
+            return np.zeros((0, 0), np.float32), np.zeros(0, np.int64)
+        matrix = _matrix(self.vectors)
+        if not self.vectors.null_count:
+            return matrix, np.arange(len(self), dtype=np.int64)
+        places = np.flatnonzero(self.vectors.is_valid().to_numpy(zero_copy_only=False))
+        return matrix[places], places
+
+    def vector_bytes(self) -> bytes | None:
+        """The vectors of the rows that have one, in order, as little-endian float32."""
+        if self.vectors is None:
+            return None
+        return self.vector_matrix()[0].astype("<f4", copy=False).tobytes()
 
     def used(self) -> list[int]:
         """Codes of the names in use, in order of first appearance."""
@@ -89,7 +122,11 @@ class NoteBatch:
     # -- as JSON: an operation small enough for one journal row ---------------------------------
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One JSON object a note; `from_rows` gives an equal batch."""
+        """One JSON object a note; `from_rows` gives an equal batch.
+
+        A row with a vector only says so (``"vector": true``): `vector_bytes` holds the numbers.
+        """
+        has = None if self.vectors is None else self.vectors.is_valid().to_pylist()
         held = {name: column.to_pylist() for name, column in self.columns.items()}
         out: list[dict[str, Any]] = []
         for n in range(len(self)):
@@ -105,12 +142,22 @@ class NoteBatch:
                 row["subjects"] = np.flatnonzero(self.subject[span]).tolist()
             if self.extracted[n]:
                 row["extracted"] = True
+            if has is not None and has[n]:
+                row["vector"] = True
             out.append(row)
         return out
 
     @classmethod
-    def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> NoteBatch:
-        """The batch that `to_rows` wrote."""
+    def from_rows(
+        cls, rows: Sequence[Mapping[str, Any]], vectors: bytes | None = None
+    ) -> NoteBatch:
+        """The batch that `to_rows` and `vector_bytes` wrote.
+
+        Raises
+        ------
+        InvalidInput
+            The bytes are no whole vectors, one for each row that says it has one.
+        """
         codes: dict[str, int] = {}
         spellings: list[str] = []
         flat: list[int] = []
@@ -140,6 +187,7 @@ class NoteBatch:
             ptr=np.array(ptr, np.int64),
             subject=np.array(subject, np.bool_),
             extracted=np.array([row.get("extracted", False) for row in rows], np.bool_),
+            vectors=_from_bytes([bool(row.get("vector")) for row in rows], vectors),
         )
 
     # -- as Arrow: a bulk segment ---------------------------------------------------------------
@@ -156,6 +204,8 @@ class NoteBatch:
         if self.subject.any():
             table["subject"] = pa.ListArray.from_arrays(offsets, pa.array(self.subject))
         table["extracted"] = pa.array(self.extracted)
+        if self.vectors is not None:
+            table["vector"] = self.vectors
         return pa.table(table)
 
     @classmethod
@@ -186,7 +236,61 @@ class NoteBatch:
             ptr=ptr,
             subject=np.asarray(subject, np.bool_),
             extracted=np.asarray(held["extracted"].to_numpy(zero_copy_only=False), np.bool_),
+            vectors=_read_back(held["vector"]) if "vector" in held else None,
         )
+
+
+def vector_array(matrix: NDArray[np.float32], null: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Vectors as `NoteBatch` holds them.
+
+    Parameters
+    ----------
+    matrix : float32 [n, dim]
+        Contiguous; it is not copied. What stands in the rows that have no vector does not matter.
+    null : bool [n], optional
+        Rows without a vector.
+
+    Examples
+    --------
+    >>> vector_array(np.eye(2, dtype=np.float32), np.array([False, True])).to_pylist()
+    [[1.0, 0.0], None]
+    """
+    flat = pa.array(matrix.reshape(-1), pa.float32())
+    gone = None if null is None or not null.any() else pa.array(null)
+    return pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1], mask=gone)
+
+
+def _read_back(vectors: pa.Array) -> pa.Array | None:
+    """Vectors from a file, which may give the list's members another name."""
+    return some(vectors.cast(pa.list_(pa.float32(), vectors.type.list_size)))
+
+
+def some(vectors: pa.Array) -> pa.Array | None:
+    """The vectors; None where no row has one."""
+    return None if vectors.null_count == len(vectors) else vectors
+
+
+def _matrix(vectors: pa.Array) -> NDArray[np.float32]:
+    """All slots, those of nulls too: float32 [n, dim], without a copy."""
+    dim, values = vectors.type.list_size, vectors.values
+    begin = 4 * (values.offset + vectors.offset * dim)
+    flat = np.frombuffer(values.buffers()[1], np.float32, len(vectors) * dim, begin)
+    return flat.reshape(len(vectors), dim)
+
+
+def _from_bytes(has: list[bool], vectors: bytes | None) -> pa.Array | None:
+    count, size = sum(has), len(vectors or b"")
+    if not count and not size:
+        return None
+    if not count or not size or size % (4 * count):
+        raise InvalidInput(f"vectors: found {size:,} bytes for {count:,} rows with a vector.")
+    given = np.frombuffer(vectors or b"", "<f4").astype(np.float32, copy=False).reshape(count, -1)
+    if count == len(has):
+        return vector_array(given)
+    held = np.array(has)
+    matrix = np.zeros((len(has), given.shape[1]), np.float32)
+    matrix[held] = given
+    return vector_array(matrix, ~held)
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
