@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["ArrowColumn", "Growable"]
+__all__ = ["ArrowColumn", "Growable", "Pages", "PagesView"]
 
 TAIL = 4096  # single values gather in a list up to here, then become an Arrow chunk
 LARGE = 1 << 30  # bytes of text from which on offsets have 64 bits: 32 end at 2 GiB
 SMALL = 256  # shorter batches join the list
+PAGE = 1024  # rows of a page: small enough to copy for one change, large enough to be few
 
 
 class Growable:
@@ -69,6 +71,123 @@ class Growable:
             grown = np.empty(max(length, 2 * len(self._data)), self._data.dtype)
             grown[: self._n] = self._data[: self._n]
             self._data = grown
+
+
+@dataclass(frozen=True)
+class PagesView:
+    """The rows of a `Pages` as they were when the view was taken.
+
+    Attributes
+    ----------
+    pages : tuple of numpy.ndarray
+        PAGE rows each; what lies behind the last of the `n` rows means nothing.
+    n : int
+    """
+
+    pages: tuple[NDArray[Any], ...]
+    n: int
+    dtype: np.dtype[Any]
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, row: int) -> Any:
+        return self.pages[row // PAGE][row % PAGE]
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """The values of rows in any order, int64 [m], as one array [m]."""
+        out = np.empty(len(rows), self.dtype)
+        if len(rows) < 3 * len(self.pages):  # about where one by one is as quick as by page
+            for place, row in enumerate(rows.tolist()):
+                out[place] = self.pages[row // PAGE][row % PAGE]
+            return out
+        numbers, inner = np.divmod(rows, PAGE)
+        order = np.argsort(numbers, kind="stable")
+        cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+        for places in np.split(order, cuts):
+            out[places] = self.pages[numbers[places[0]]][inner[places]]
+        return out
+
+    def parts(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Each page's first row and its values; read-only."""
+        for number, page in enumerate(self.pages):
+            yield number * PAGE, page[: self.n - number * PAGE]
+
+
+class Pages:
+    """A column whose rows grow at the end and change, in pages that are copied when they do.
+
+    A change copies only its page, and only the first since the last view; so a view costs a tuple
+    and never changes.
+
+    Parameters
+    ----------
+    dtype : numpy dtype
+        Type of the values, structured ones among them.
+
+    Examples
+    --------
+    >>> pages = Pages(np.int64)
+    >>> pages.append(np.array([3, 4]))
+    >>> before = pages.view()
+    >>> page, place = pages.change(1)
+    >>> page[place] = 5
+    >>> int(before[1]), int(pages.view()[1]), len(pages)
+    (4, 5, 2)
+    """
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = np.dtype(dtype)
+        self._pages: list[NDArray[Any]] = []
+        self._own: set[int] = set()  # pages that no view holds
+        self._n = 0
+        self._view: PagesView | None = None
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the pages."""
+        return sum(page.nbytes for page in self._pages)
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Add values at the end; views end before them."""
+        done = 0
+        while done < len(values):
+            number, place = divmod(self._n, PAGE)
+            if number == len(self._pages):
+                self._pages.append(np.empty(PAGE, self.dtype))
+                self._own.add(number)
+            some = values[done : done + PAGE - place]
+            self._pages[number][place : place + len(some)] = some
+            self._n += len(some)
+            done += len(some)
+        self._view = None
+
+    def change(self, row: int) -> tuple[NDArray[Any], int]:
+        """The page of a row, to be written now, and the row's place in it."""
+        number, place = divmod(row, PAGE)
+        if number not in self._own:
+            self._pages[number] = self._pages[number].copy()
+            self._own.add(number)
+        self._view = None
+        return self._pages[number], place
+
+    def view(self) -> PagesView:
+        """The rows as they are now."""
+        if self._view is None:
+            self._own = set()
+            self._view = PagesView(tuple(self._pages), self._n, self.dtype)
+        return self._view
+
+    def copy(self) -> Pages:
+        """The column as it is now; what is done to either does not reach the other."""
+        other = Pages(self.dtype)
+        other._pages, other._n = list(self.view().pages), self._n
+        if self._n % PAGE:  # both may add rows to the last page
+            other._pages[-1] = other._pages[-1].copy()
+        return other
 
 
 class ArrowColumn:

@@ -22,6 +22,7 @@ INTAKE = {"batches", "dryrun", "mapping", "parts", "rejects", "rows", "sources"}
 ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may import
     "errors": set(),
     "settings": {"errors"},
+    "formats": set(),
     "kernels": {"kernels"},
     "words": {"errors"},
     "times": {"errors"},
@@ -37,7 +38,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "mentions": {"words"},
     "linkview": {"errors", "kernels"},
     # the tables do not know one another, nor the disk
-    "notes": TOOLS | {"chains", "metadata"},
+    "notes": TOOLS | {"chains", "metadata", "retention"},
+    "retention": TOOLS,
     "concepts": TOOLS | {"extract", "mentions"},
     "text": TOOLS,
     "links": TOOLS | {"linkview"},
@@ -48,6 +50,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     # what callers bring
     "ids": set(),
     "few": TOOLS | {"concepts"},
+    "models": {"errors"},
+    "embed": {"errors", "models"},
     "rows": TOOLS | {"concepts", "few"},
     "mapping": TOOLS | {"rows"},
     "parquetguard": {"errors"},
@@ -68,8 +72,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     # the disk moves Arrow tables and bytes, and knows no note and no link
     "files": {"errors"},
     "parquet": {"errors"},
-    "manifest": {"errors", "files", "parquet"},
-    "journal": {"journal", "errors"},
+    "manifest": {"errors", "files", "formats", "parquet"},
+    "journal": {"journal", "errors", "formats"},
     "snapshot": {"errors", "files", "manifest", "parquet"},
     # the verbs
     "ports": {"errors", "state"},
@@ -87,7 +91,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "__init__": {"errors", "settings", "memory", "answers", "reports", "warming"},
     "__main__": {"cli"},
     "check": {"__init__", "errors"},
-    "cli": {"cli", "__init__", "errors", "settings", "check"},
+    "cli": {"cli", "__init__", "errors", "settings", "check", "embed"},
 }
 OWNERS = {  # a package, and the rooms that may import it
     "apsw": {"journal"},
@@ -95,6 +99,8 @@ OWNERS = {  # a package, and the rooms that may import it
     "faiss": {"vectors"},
     "numba": {"kernels"},
     "rich": {"cli"},
+    "sentence_transformers": {"models"},
+    "wordllama": {"models"},
 }
 FORBIDDEN = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 
@@ -220,7 +226,7 @@ FACE = {
     "notes",
     "errors",
 }
-FACE |= {"settings", "check", "warming", "cli", "kernels"}  # what others than us read
+FACE |= {"settings", "check", "warming", "cli", "kernels", "embed"}  # what others than us read
 FILE_LIKE = {"close", "flush", "read", "seek", "tell", "write"}  # Python says what these do
 
 
