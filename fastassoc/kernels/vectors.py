@@ -1,0 +1,267 @@
+"""Kernels of the vectors: cosines in float64, the nearest of a table, pairs within a window.
+
+A product of two float32 is exact in float64, and `dot` adds the products in one fixed order, so a
+cosine has the same bits alone or in a batch, in a scan or for a few places, on every machine.
+A *table* is ``base`` float32[n0, d], ``tail`` float32[n - n0, d] (both read-only) and ``squares``
+float64[n], the squared norms, where 0 says "not known yet": a kernel that needs one writes it, and
+as every thread writes the same bits, none has to wait for another.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from fastassoc.kernels import inline, jit
+
+LANES = 16  # sums that grow side by side: the compiler puts neighbours into one register
+TILE = 8 * LANES
+
+Array = Any  # any NumPy array; shapes and dtypes are in the docstrings
+
+
+# ---- two vectors --------------------------------------------------------------------------------
+
+
+@inline
+def dot(x: Array, y: Array, lanes: Array) -> float:
+    """Sum of products of float[d] `x` and `y` in float64; `lanes` is scratch, float64[LANES].
+
+    Lane l holds the products at l, l + 16, l + 32, and so on, eight at a time as a small tree,
+    which vectorises without leave to reorder sums.
+    """
+    d = x.size
+    for l in range(LANES):  # noqa: E741
+        lanes[l] = 0.0
+    at = 0
+    while at + TILE <= d:
+        a = x[at : at + TILE]
+        b = y[at : at + TILE]
+        for l in range(LANES):  # noqa: E741
+            lanes[l] += (
+                (
+                    np.float64(a[l]) * np.float64(b[l])
+                    + np.float64(a[l + 16]) * np.float64(b[l + 16])
+                )
+                + (
+                    np.float64(a[l + 32]) * np.float64(b[l + 32])
+                    + np.float64(a[l + 48]) * np.float64(b[l + 48])
+                )
+            ) + (
+                (
+                    np.float64(a[l + 64]) * np.float64(b[l + 64])
+                    + np.float64(a[l + 80]) * np.float64(b[l + 80])
+                )
+                + (
+                    np.float64(a[l + 96]) * np.float64(b[l + 96])
+                    + np.float64(a[l + 112]) * np.float64(b[l + 112])
+                )
+            )
+        at += TILE
+    while at + LANES <= d:
+        a = x[at : at + LANES]
+        b = y[at : at + LANES]
+        for l in range(LANES):  # noqa: E741
+            lanes[l] += np.float64(a[l]) * np.float64(b[l])
+        at += LANES
+    for i in range(at, d):
+        lanes[i - at] += np.float64(x[i]) * np.float64(y[i])
+    return float(
+        ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]))
+        + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
+        + ((lanes[8] + lanes[9]) + (lanes[10] + lanes[11]))
+        + ((lanes[12] + lanes[13]) + (lanes[14] + lanes[15]))
+    )
+
+
+@inline
+def cosine(product: float, one: float, other: float) -> float:
+    """Cosine from a product and two squared norms; of a vector with itself exactly 1."""
+    value = product / math.sqrt(one * other)
+    if value > 1.0:
+        return 1.0
+    if value < -1.0:
+        return -1.0
+    return value
+
+
+@inline
+def place_cosine(
+    query: Array, square: float, base: Array, tail: Array, squares: Array, place: int, lanes: Array
+) -> float:
+    """Cosine of a query, float64[d], whose squared norm is `square`, with one vector of a table."""
+    vector = base[place] if place < base.shape[0] else tail[place - base.shape[0]]
+    own = squares[place]
+    if own == 0.0:
+        own = dot(vector, vector, lanes)
+        squares[place] = own
+    return cosine(dot(query, vector, lanes), square, own)
+
+
+def _squared(matrix: Array, out: Array) -> None:
+    """Squared norms of the rows of float32[n, d] into float64[n]; 0 for a zero row only."""
+    lanes = np.empty(LANES, np.float64)
+    for i in range(matrix.shape[0]):
+        out[i] = dot(matrix[i], matrix[i], lanes)
+
+
+squared = jit(_squared)
+
+
+def _cosines(
+    query: Array, base: Array, tail: Array, squares: Array, places: Array, out: Array
+) -> None:
+    """Cosines of float64[d] with the vectors at int64[m] `places`, into float64[m].
+
+    NaN where a place is -1.
+    """
+    lanes = np.empty(LANES, np.float64)
+    square = dot(query, query, lanes)
+    for i in range(places.size):
+        if places[i] < 0:
+            out[i] = math.nan
+        else:
+            out[i] = place_cosine(query, square, base, tail, squares, places[i], lanes)
+
+
+cosines = jit(_cosines)
+
+
+# ---- the nearest: a heap whose root is the worst of the best so far -----------------------------
+
+
+@inline
+def worse(a: float, a_place: int, b: float, b_place: int) -> bool:
+    """Whether (a, a_place) comes after (b, b_place): the higher cosine first, then the place."""
+    return bool(a < b or (a == b and a_place > b_place))
+
+
+@inline
+def sink(values: Array, places: Array, size: int) -> None:
+    """Move the root of the heap down to where it belongs."""
+    value = values[0]
+    place = places[0]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and worse(
+            values[child + 1], places[child + 1], values[child], places[child]
+        ):
+            child += 1
+        if not worse(values[child], places[child], value, place):
+            break
+        values[at] = values[child]
+        places[at] = places[child]
+        at = child
+    values[at] = value
+    places[at] = place
+
+
+@inline
+def rise(values: Array, places: Array, at: int) -> None:
+    """Move the last of the heap up to where it belongs."""
+    value = values[at]
+    place = places[at]
+    while at > 0:
+        parent = (at - 1) >> 1
+        if not worse(value, place, values[parent], places[parent]):
+            break
+        values[at] = values[parent]
+        places[at] = places[parent]
+        at = parent
+    values[at] = value
+    places[at] = place
+
+
+def _nearest(
+    query: Array,
+    base: Array,
+    tail: Array,
+    squares: Array,
+    rows: Array,
+    allowed: Array,
+    places: Array,
+    scan: bool,
+    k: int,
+) -> tuple[Array, Array]:
+    """The k vectors nearest to float64[d] `query`: places int64[m], cosines float64[m].
+
+    Cosine descending, then place ascending. Candidates are int64 `places`, or with `scan` all;
+    of these the ones whose note row (``rows``, int64[n]) is set in ``allowed``, uint8.
+    """
+    lanes = np.empty(LANES, np.float64)
+    square = dot(query, query, lanes)
+    n = rows.size if scan else places.size
+    k = min(k, n)
+    best = np.empty(k, np.float64)
+    found = np.empty(k, np.int64)
+    size = 0
+    for i in range(n):
+        place = i if scan else places[i]
+        row = rows[place]
+        if row >= allowed.size or allowed[row] == 0:
+            continue
+        value = place_cosine(query, square, base, tail, squares, place, lanes)
+        if size < k:
+            best[size] = value
+            found[size] = place
+            rise(best, found, size)
+            size += 1
+        elif worse(best[0], found[0], value, place):
+            best[0] = value
+            found[0] = place
+            sink(best, found, size)
+    for last in range(size - 1, 0, -1):  # the worst goes to the end, again and again
+        best[0], best[last] = best[last], best[0]
+        found[0], found[last] = found[last], found[0]
+        sink(best, found, last)
+    return found[:size], best[:size]
+
+
+nearest = jit(_nearest)
+
+
+# ---- pairs of one session -----------------------------------------------------------------------
+
+
+def _tag_pairs(
+    vectors: Array,
+    squares: Array,
+    start: int,
+    stop: int,
+    window: int,
+    least: float,
+    newer: Array,
+    older: Array,
+    values: Array,
+) -> int:
+    """Pairs (i, j) with start <= i < stop, i - window <= j < i and cosine >= `least`; how many.
+
+    `vectors` float32[n, d] and their `squares` float64[n], 0 for none; the pairs go, sorted, into
+    `newer`, `older` int64[p] and `values` float64[p], p >= (stop - start) * window.
+    """
+    lanes = np.empty(LANES, np.float64)
+    query = np.empty(vectors.shape[1], np.float64)
+    count = 0
+    for i in range(start, stop):
+        if squares[i] == 0.0:
+            continue
+        for j in range(query.size):
+            query[j] = vectors[i, j]
+        for j in range(max(0, i - window), i):
+            if squares[j] == 0.0:
+                continue
+            value = cosine(dot(query, vectors[j], lanes), squares[i], squares[j])
+            if value >= least:
+                newer[count] = i
+                older[count] = j
+                values[count] = value
+                count += 1
+    return count
+
+
+tag_pairs = jit(_tag_pairs)
