@@ -15,6 +15,7 @@ import xxhash
 
 from fastassoc import files, parquet
 from fastassoc.errors import CorruptStore, FormatTooNew, InvalidInput, StoreError, StoreNotFound
+from fastassoc.formats import FORMAT
 
 __all__ = [
     "FORMAT",
@@ -30,10 +31,10 @@ __all__ = [
     "write_manifest",
 ]
 
-FORMAT = 1
 KINDS = (
     "notes",
     "vectors",
+    "vectors-next",
     "vocabulary",
     "notestate",
     "dead",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ import pytest
 
 import fastassoc.journal.host
 from fastassoc import errors
+from fastassoc.formats import FORMAT
 from fastassoc.journal import Behind, Draft, Journal
 
 HEAD = "import os, sys, time\nfrom fastassoc.journal import Draft, Journal\n"
@@ -461,13 +463,83 @@ def test_a_store_that_a_newer_version_takes_over_is_refused(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(journal, "a")
-    monkeypatch.setattr("fastassoc.journal.transaction.FORMAT", 2)
-    monkeypatch.setattr("fastassoc.journal.chain.FORMAT", 2)
+    newer = FORMAT + 1
+    for module in ("transaction", "chain", "records"):
+        monkeypatch.setattr(f"fastassoc.journal.{module}.FORMAT", newer)
     add(journal, "b")
     monkeypatch.undo()
-    assert len(journal.read(0, limit=1)) == 1
-    with pytest.raises(errors.FormatTooNew, match="format 2"):
+    with pytest.raises(errors.FormatTooNew, match=f"format {newer}"):
         journal.read(1)
+    with (
+        pytest.raises(errors.FormatTooNew, match=f"format {newer}"),
+        journal.locked() as transaction,
+    ):
+        transaction.entries_after(1)
+    with pytest.raises(errors.FormatTooNew) as caught:
+        Journal.open(journal.path)
+    assert (caught.value.found, caught.value.known) == (newer, FORMAT)
+
+
+def test_an_older_journal_is_read_and_taken_over_by_the_first_write(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = [f"fastassoc.journal.{name}.FORMAT" for name in ("transaction", "chain", "folder")]
+    for name in modules:
+        monkeypatch.setattr(name, 1)
+    with Journal.create(folder) as old:
+        add(old, "a", "b")
+        hashes = [entry.hash for entry in old.read(0)]
+    monkeypatch.undo()
+    with Journal.open(folder) as journal, Journal.open(folder) as other:
+        assert [entry.hash for entry in journal.read(0)] == hashes
+        assert told(folder) == (1, 1, [1, 1])
+        with contextlib.suppress(ZeroDivisionError), journal.locked() as transaction:
+            transaction.append([Draft("c", "write", 0, "{}")])
+            raise ZeroDivisionError
+        assert told(folder) == (1, 1, [1, 1])
+        add(journal, "c")
+        add(other, "d")
+        assert told(folder) == (FORMAT, FORMAT, [1, 1, FORMAT, FORMAT])
+        assert journal.verify() == other.verify() == []
+    with Journal.open(folder) as journal:
+        assert [entry.op_id for entry in journal.read(0)] == ["a", "b", "c", "d"]
+        for name in modules:
+            monkeypatch.setattr(name, 1)
+        monkeypatch.setattr("fastassoc.journal.records.FORMAT", 1)
+        with pytest.raises(errors.FormatTooNew) as caught:
+            Journal.open(folder)
+        assert (caught.value.found, caught.value.known) == (FORMAT, 1)
+        monkeypatch.undo()
+
+
+def told(folder: Path) -> tuple[int, int, list[int]]:
+    """What the header, the meta row and each row say of their format."""
+    code = """
+        import json, apsw
+        conn = apsw.Connection(sys.argv[1])
+        print(json.dumps([
+            conn.execute("PRAGMA user_version").get,
+            json.loads(conn.execute("SELECT content FROM meta").get)["format"],
+            conn.execute("SELECT json_group_array(format) FROM journal").get,
+        ]))
+    """
+    found = json.loads(finish(script(code, folder / "journal.db")))
+    return found[0], found[1], json.loads(found[2])
+
+
+def test_a_snapshot_takes_an_older_journal_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("transaction", "chain", "folder"):
+        monkeypatch.setattr(f"fastassoc.journal.{name}.FORMAT", 1)
+    with Journal.create(folder) as old:
+        add(old, "a")
+    monkeypatch.undo()
+    with Journal.open(folder) as journal:
+        journal.publish("manifest-1.json", 1, "0" * 32)
+        assert told(folder) == (FORMAT, FORMAT, [1])
+        assert journal.verify() == []
+    Journal.open(folder).close()
 
 
 def test_a_creation_that_was_cut_short_is_no_obstacle(folder: Path) -> None:
@@ -488,7 +560,7 @@ def test_a_newer_format_is_refused_with_both_numbers(folder: Path) -> None:
     conn.close()
     with pytest.raises(errors.FormatTooNew) as caught:
         Journal.open(folder)
-    assert (caught.value.found, caught.value.known) == (7, 1)
+    assert (caught.value.found, caught.value.known) == (7, FORMAT)
 
 
 # -- damage ---------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import xxhash
 
 from fastassoc.errors import CorruptStore, FormatTooNew
+from fastassoc.formats import FORMAT
 
-__all__ = ["FORMAT", "Draft", "Entry", "Meta", "Pointer", "Position", "seal", "verify"]
+__all__ = ["Draft", "Entry", "Meta", "Pointer", "Position", "seal", "verify"]
 
-FORMAT = 1
 Position = tuple[int, bytes]  # a sequence, and the chain hash after it
 # previous hash, sequence, format, time; lengths of id (-1: none), kind, body, vectors (-1: none)
 HEADER = struct.Struct("<16sqqqqqqq")

@@ -17,8 +17,9 @@ from fastassoc.errors import (
     StoreExists,
     StoreNotFound,
 )
+from fastassoc.formats import FORMAT
 from fastassoc.journal import host
-from fastassoc.journal.chain import FORMAT, Meta
+from fastassoc.journal.chain import Meta
 from fastassoc.journal.headfile import HeadFile
 from fastassoc.journal.sqlite import NAME, connect, fetch, translate
 

@@ -8,8 +8,9 @@ from typing import Any
 import apsw
 
 from fastassoc.errors import CorruptStore, FormatTooNew, StoreError
+from fastassoc.formats import FORMAT
 from fastassoc.journal import chain
-from fastassoc.journal.chain import FORMAT, Entry, Meta, Position
+from fastassoc.journal.chain import Entry, Meta, Position
 from fastassoc.journal.sqlite import NAME, fetch
 
 __all__ = ["CHUNK", "ROWS", "Behind", "Records", "done"]
@@ -49,11 +50,15 @@ class Records:
         Identity of the store; empty until `check`.
     known : (int, bytes) or None
         The last row that was verified.
+    format : int
+        What the journal says of its format: rows of no higher one are in it. It may have gone up
+        since.
     """
 
     def __init__(self) -> None:
         self.store_id = ""
         self.known: Position | None = None
+        self.format = FORMAT
         self._cached: tuple[str, bytes, Meta] | None = None
         self._sized: tuple[int, int, int] = (-1, 0, 0)  # from, to, bytes
 
@@ -66,12 +71,15 @@ class Records:
             if told > FORMAT:  # a newer format may keep its meta otherwise
                 raise FormatTooNew(told, FORMAT) from None
             raise
+        if told != meta.format:  # unless another process just took it over to this format
+            told = int(fetch(conn, "PRAGMA user_version")[0][0])
         if told != meta.format:
             raise CorruptStore(NAME, f"its header says format {told}, its table {meta.format}")
         mode = fetch(conn, "PRAGMA journal_mode")[0][0]
         if mode != "wal" and locks:
             raise CorruptStore(NAME, f"is in journal mode {mode}, expected wal")
         self.store_id = meta.store
+        self.format = meta.format
 
     def meta(self, conn: apsw.Connection) -> Meta:
         """What the journal says of itself."""

@@ -18,8 +18,9 @@ from fastassoc.errors import (
     StoreError,
     StoreLocked,
 )
+from fastassoc.formats import FORMAT
 from fastassoc.journal import chain
-from fastassoc.journal.chain import FORMAT, Draft, Entry, Meta, Pointer, Position
+from fastassoc.journal.chain import Draft, Entry, Meta, Pointer, Position
 from fastassoc.journal.connections import Connections
 from fastassoc.journal.reach import advance_head, check_head
 from fastassoc.journal.records import Records, done
@@ -31,6 +32,7 @@ DONE_MICROSECONDS = 7 * 86_400 * 1_000_000
 DONE_IDS = 1_000_000
 INSERT = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_DONE = "INSERT INTO done VALUES (?, ?, ?)"
+UPDATE_META = "UPDATE meta SET content = ?, hash = ?"
 
 
 def begin(connections: Connections, timeout: float, durable: bool) -> apsw.Connection:
@@ -108,6 +110,7 @@ class Transaction:
         self._last: Position = (0, b"")
         self._name = ""  # of the operation whose outcome a failed commit leaves unknown
         self._changed = False
+        self._wrote_meta = False
         self._appended = False
         self._held = False
 
@@ -186,6 +189,8 @@ class Transaction:
         position = self._last
         entries = []
         try:
+            if drafts and self._records.format < FORMAT:
+                self._write_meta(conn, self._records.meta(conn))
             for draft in drafts:
                 entry, op_id = chain.seal(draft, position)
                 conn.execute(
@@ -302,10 +307,19 @@ class Transaction:
             conn.execute("DELETE FROM journal WHERE seq <= ?", (through,))
             dropped = conn.changes()
             self._forget_ids(conn, through)
-        content, digest = meta.seal()
-        conn.execute("UPDATE meta SET content = ?, hash = ?", (content, digest))
-        self._changed = True
+        self._write_meta(conn, meta)
         return dropped
+
+    def _write_meta(self, conn: apsw.Connection, meta: Meta) -> None:
+        """Write what the journal says of itself; from now on it is of this version's format.
+
+        So an older version refuses all of a store that may hold something new to it.
+        """
+        if meta.format < FORMAT:
+            meta = meta._replace(format=FORMAT)
+            conn.execute(f"PRAGMA user_version = {FORMAT}")
+        conn.execute(UPDATE_META, meta.seal())
+        self._changed = self._wrote_meta = True
 
     def _forget_ids(self, conn: apsw.Connection, through: int) -> None:
         """Forget operation ids of dropped rows, beyond seven days or a million."""
@@ -346,6 +360,8 @@ class Transaction:
             raise
         try:
             self._records.known = self._last
+            if self._wrote_meta:
+                self._records.format = FORMAT
             advance_head(self._connections, self._last[0], self._durable)
             self._connections.shorten_log()
         finally:
