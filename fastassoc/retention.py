@@ -311,11 +311,12 @@ class NoteStates:
     def restore(
         self,
         rows: Sequence[int] | NDArray[np.int64],
-        columns: Mapping[str, pa.Array | pa.ChunkedArray],
+        columns: Mapping[str, pa.Array | pa.ChunkedArray] | pa.Table,
     ) -> None:
         """Take what `to_columns` gave for rows that are appended already; no column is needed."""
+        held = columns.column_names if isinstance(columns, pa.Table) else columns
         values = {
-            name: columns[name].to_pylist() if name in columns else [None] * len(rows)
+            name: columns[name].to_pylist() if name in held else [None] * len(rows)
             for name in STATE_COLUMNS
         }
         cold = []
