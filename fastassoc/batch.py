@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fastassoc.errors import InvalidInput
@@ -197,6 +198,8 @@ class NoteBatch:
         offsets = pa.array(self.ptr.astype(np.int32))
         names = pa.array(self.keys, pa.string()).take(pa.array(self.concepts))
         table = dict(self.columns)
+        if "tags" in table:  # a file holds no lists of pairs
+            table["tag_to"], table["tag_weight"] = _apart(table.pop("tags"))
         table["concepts"] = pa.ListArray.from_arrays(offsets, names)
         if self.spellings != self.keys:
             spelled = pa.array(self.spellings, pa.string()).take(pa.array(self.concepts))
@@ -213,6 +216,8 @@ class NoteBatch:
         """The batch that `to_table` wrote."""
         table = table.combine_chunks()
         held = {name: one_array(table.column(name)) for name in table.column_names}
+        if "tag_to" in held:
+            held["tags"] = _together(held["tag_to"], held["tag_weight"])
         lists = held["concepts"]
         ptr = lists.offsets.to_numpy().astype(np.int64)
         ptr = ptr - ptr[0]
@@ -258,6 +263,26 @@ def vector_array(matrix: NDArray[np.float32], null: NDArray[np.bool_] | None = N
     flat = pa.array(matrix.reshape(-1), pa.float32())
     gone = None if null is None or not null.any() else pa.array(null)
     return pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1], mask=gone)
+
+
+def _apart(tags: pa.Array) -> list[pa.Array]:
+    """The two halves of ``tags``: lists of ids, and of weights."""
+    offsets, gone = _offsets(tags)
+    return [pa.ListArray.from_arrays(offsets, half, mask=gone) for half in tags.flatten().flatten()]
+
+
+def _together(to: pa.Array, weight: pa.Array) -> pa.Array:
+    """``tags`` from their two halves."""
+    offsets, gone = _offsets(to)
+    pairs = pa.StructArray.from_arrays([to.flatten(), weight.flatten()], ["to", "weight"])
+    return pa.ListArray.from_arrays(offsets, pairs, mask=gone)
+
+
+def _offsets(lists: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+    """Offsets into what ``flatten`` gives, int32 [n + 1], and which lists are null."""
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.array(offsets), lists.is_null() if lists.null_count else None
 
 
 def _read_back(vectors: pa.Array) -> pa.Array | None:

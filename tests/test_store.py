@@ -9,13 +9,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as rounds
 from hypothesis import strategies as st
 
 import fastassoc as fa
-from fastassoc import columns, store
+from fastassoc import columns, snapshot, store
+from fastassoc.batch import NoteBatch
 from fastassoc.errors import (
     ClosedHandle,
     ForkedHandle,
@@ -363,6 +365,27 @@ def test_a_faded_share_is_taken_back_as_faded() -> None:
     now = 40
     mem.forget(["new"])
     assert len(mem.links) == 0
+
+
+def test_a_bulk_segment_holds_vectors_and_the_tags_of_a_session(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "text": "one", "vector": True},
+        {
+            "id": "b",
+            "text": "two",
+            "tags": [{"to": "a", "weight": 0.5}, {"to": "z", "weight": 0.25}],
+        },
+        {"id": "c", "text": "three", "tags": [], "vector": True},
+        {"id": "d", "text": "four", "concepts": ["x"], "tags": [{"to": "c", "weight": 0.125}]},
+    ]
+    vectors = np.array([[1, 2, 3], [-4, 5, 0.5]], "<f4").tobytes()
+    snapshot.create_folders(tmp_path)
+    for order in (range(4), [3, 0, 1], [1], [0]):
+        batch = NoteBatch.from_rows(rows, vectors).take(list(order))
+        segment = snapshot.write_segment(tmp_path, "bulk", batch.to_table())
+        found = NoteBatch.from_table(snapshot.read_segment(tmp_path, segment))
+        assert found.to_rows() == batch.to_rows()
+        assert found.vector_bytes() == batch.vector_bytes()
 
 
 def test_links_below_zero_are_made_by_hand_where_the_floor_allows_it() -> None:
