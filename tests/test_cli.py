@@ -518,7 +518,23 @@ def test_doctor_reports(run: Run, made: Path) -> None:
     assert found["versions"]["numpy"]
     assert found["store"]["file system"]
     assert "compiled files" in found["numba cache"]
+    assert list(found["embedders"]) == ["wordllama", "minilm"]
+    assert set(found["vectors"]) == {"faiss", "openblas"}
     assert "openblas" in run("doctor", made).stdout
+
+
+def test_doctor_passes_on_what_faiss_needs(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fastassoc import vectors
+
+    advice = "set OPENBLAS_CORETYPE=Haswell"
+    monkeypatch.setattr(vectors, "openblas_advice", lambda: advice, raising=False)
+    assert json.loads(run("doctor", "--json").stdout)["vectors"]["openblas"] == advice
+
+
+def test_doctor_says_how_to_get_an_embedder(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    told = run("doctor").stdout
+    assert 'wordllama is not installed: pip install "fastassoc[embed]"' in told
 
 
 def test_check_passes_with_evidence(run: Run, made: Path) -> None:

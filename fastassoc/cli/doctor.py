@@ -24,7 +24,10 @@ PACKAGES = (
     *("numpy", "scipy", "faiss-cpu", "numba", "pyarrow", "apsw", "xxhash"),
     *("snowballstemmer", "click", "rich"),
 )
-EXTRAS = ("wordllama", "fastapi", "mcp", "networkx", "pandas", "polars")
+EXTRAS = (
+    *("wordllama", "sentence-transformers", "model2vec"),
+    *("fastapi", "mcp", "networkx", "pandas", "polars"),
+)
 NETWORK = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", "glusterfs", "afs", "lustre")
 CORE_NAMES = ("scipy_openblas_get_corename64_", "scipy_openblas_get_corename",
               "openblas_get_corename64_", "openblas_get_corename")  # fmt: skip
@@ -68,10 +71,14 @@ def examine(
     store: str | None, timeout: float = 10.0
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Facts by section, and what a person should mend."""
+    from fastassoc.embed import available
+
     problems: list[str] = []
-    facts = {
+    facts: dict[str, dict[str, Any]] = {
         "versions": _versions(problems),
         "machine": _machine(),
+        "embedders": available(),
+        "vectors": _vectors(),
         "numba cache": _numba_cache(problems),
     }
     if store:
@@ -107,6 +114,18 @@ def _machine() -> dict[str, Any]:
         **threads,
         "openblas kernel": _openblas_kernel() or "not known",
     }
+
+
+def _vectors() -> dict[str, Any]:
+    """What searches vectors here, and whether it is at its best; never a problem, only slower."""
+    try:
+        from fastassoc import vectors
+
+        advice = getattr(vectors, "openblas_advice", None)
+        told = advice() if advice is not None else "not known"
+        return {"faiss": version("faiss-cpu"), "openblas": told or "nothing to set"}
+    except (ImportError, PackageNotFoundError):
+        return {"faiss": "not installed"}
 
 
 def _openblas_kernel() -> str | None:
