@@ -36,7 +36,7 @@ def opened(source: Any, format: str | None, delimiter: str | None, fields: Field
     found = sources(source, format, delimiter=delimiter)
     for one in found:
         if one.columns is not None:
-            fields.check(one.name, one.columns, complete=True)
+            _check_columns(one, fields)
     return found
 
 
@@ -119,10 +119,17 @@ def parts(found: Sequence[Source], fields: Fields) -> Iterator[tuple[Part, float
         before += weight
 
 
+def _check_columns(source: Source, fields: Fields) -> None:
+    assert source.columns is not None
+    fields.check(source.name, source.columns, complete=True)
+    if source.format == "csv":
+        fields.check_cells(source.name, source.columns)
+
+
 def _check_rows(source: Source, part: Part, fields: Fields) -> bool:
     """Check the columns of a source that only its rows know; whether there were any."""
     if source.columns is not None:
-        fields.check(source.name, source.columns, complete=True)
+        _check_columns(source, fields)
         return True
     found: dict[str, None] = {}
     for row in part.rows:
@@ -133,16 +140,22 @@ def _check_rows(source: Source, part: Part, fields: Fields) -> bool:
     return bool(found)
 
 
-def checked(batch: Batch, fields: Fields, settings: Settings, ids: ContentIds | None) -> Checked:
-    """A batch's good notes, their row numbers in it, and its rejects."""
+def checked(
+    batch: Batch,
+    fields: Fields,
+    settings: Settings,
+    ids: ContentIds | None,
+    width: int | None = None,
+) -> Checked:
+    """A batch's good notes, their row numbers in it, and its rejects; `width` is the vectors'."""
     if batch.parts[0].table is None:
         rows: list[Any] = []
         for part in batch.parts:
             cells = part.source.format == "csv"
             rows += fields.rows(part.rows, cells)
-        return from_dicts(rows, settings, ids)
+        return from_dicts(rows, settings, ids, width)
     table = pa.concat_tables([part.table for part in batch.parts if part.table is not None])
-    return from_columns(fields.columns(table), table.num_rows, settings, ids)
+    return from_columns(fields.columns(table), table.num_rows, settings, ids, width)
 
 
 class Place(NamedTuple):

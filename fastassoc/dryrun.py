@@ -59,8 +59,11 @@ def plan(
     metadata_columns: Sequence[str] | str | None = None,
     list_separator: str | None = None,
     delimiter: str | None = None,
+    width: int | None = None,
 ) -> IngestPlan:
     """Read and check everything, change nothing; arguments as in `run`.
+
+    `width` is how many numbers a vector of the store has, where that is known.
 
     Raises
     ------
@@ -88,7 +91,8 @@ def plan(
                     for row in part.rows:
                         names.update(dict.fromkeys(row) if isinstance(row, Mapping) else {})
             counter = _CountIds()
-            rejects = checked(batch, fields, checks, counter)[2]
+            good, _, rejects = checked(batch, fields, checks, counter, width)
+            width = good.dim if width is None else width
             rows, rejected = rows + batch.rows, rejected + len(rejects)
             without_id += counter.made
             for row, reason in rejects[: SHOWN - len(reasons)]:

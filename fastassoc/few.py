@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from fastassoc.batch import NoteBatch
+import pyarrow as pa
+
+from fastassoc.batch import NoteBatch, some
 from fastassoc.concepts import extract, fold_name, subject_keys
 from fastassoc.errors import InvalidInput
 from fastassoc.fields import FIELDS, Bad, Reasons, from_value, misfit
 from fastassoc.settings import Settings
+from fastassoc.vectorfield import read_vectors
 
 __all__ = ["FEW", "MOST_CONCEPTS", "from_few", "too_many", "unknown_fields"]
 
@@ -22,16 +26,25 @@ def from_few(
     reasons: Reasons,
     settings: Settings,
     new_id: Callable[[int], str] | None,
+    width: int | None = None,
 ) -> tuple[NoteBatch, list[int], list[tuple[int, str]]]:
     """As `fastassoc.rows.from_dicts`, which calls it; rows in `reasons` are refused already."""
     good: dict[int, dict[str, Any]] = {}
+    given = [row.get("vector") for row in rows]
+    wrong: Reasons = {}
+    vectors = None
+    if given.count(None) < len(given):
+        vectors = read_vectors(given, wrong, width)
     for number, row in enumerate(rows):
         if number not in reasons:
             try:
-                good[number] = _resolved(number, row, settings, new_id)
+                good[number] = _resolved(number, row, settings, new_id, wrong)
             except Bad as bad:
                 reasons[number] = str(bad)
-    return NoteBatch.from_rows(list(good.values())), list(good), sorted(reasons.items())
+    batch = NoteBatch.from_rows(list(good.values()))
+    if vectors is not None:
+        batch = replace(batch, vectors=some(vectors.take(pa.array(list(good), pa.int64()))))
+    return batch, list(good), sorted(reasons.items())
 
 
 def unknown_fields(fields: set[Any]) -> str:
@@ -50,15 +63,19 @@ def _resolved(
     row: Mapping[str, Any],
     settings: Settings,
     new_id: Callable[[int], str] | None,
+    wrong: Reasons,
 ) -> dict[str, Any]:
-    """A row as `NoteBatch.from_rows` takes it."""
+    """A row as `NoteBatch.from_rows` takes it, but for its vector; `wrong` has the bad ones."""
     unknown = set(row).difference(FIELDS)
     if unknown:
         raise Bad(unknown_fields(unknown))
     out: dict[str, Any] = {}
     for field in FIELDS:
         value = row.get(field)
-        if value is not None:
+        if field == "vector":
+            if number in wrong:
+                raise Bad(wrong[number])
+        elif value is not None:
             out[field] = from_value(field, value)
     if "text" not in out:
         raise Bad("text: found none, expected text.")

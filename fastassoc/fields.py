@@ -1,5 +1,6 @@
 """One field of many rows, from Python values or an Arrow column: checked, and made one type.
 
+Vectors have a module of their own, `vectorfield`.
 A bad value never stops the others: its row gets a reason, and null in the result.
 """
 
@@ -157,7 +158,7 @@ def from_column(field: str, column: Column, reasons: Reasons) -> Column | Lists:
     elif field == "metadata":
         read = _parsed if pa.types.is_string(kind) else _from_struct
         return from_values(field, _each(field, array.to_pylist(), read, reasons), reasons)
-    elif field not in ("vector", "created_at", "importance") and pa.types.is_string(kind):
+    elif field not in ("created_at", "importance") and pa.types.is_string(kind):
         return check_strings(field, array, reasons)
     return from_values(field, array.to_pylist(), reasons)
 
@@ -241,10 +242,6 @@ def _share(value: Any) -> float:
     return float(value)
 
 
-def _vector(value: Any) -> str:
-    raise Bad("vectors are not supported yet; leave the field out.")
-
-
 def _metadata(value: Any) -> str | None:
     if not isinstance(value, Mapping):
         raise Bad(f"found {shown(value)}, expected a JSON object (a dict).")
@@ -264,7 +261,6 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "created_at": _time,
     "importance": _share,
     "metadata": _metadata,
-    "vector": _vector,
 }
 
 

@@ -125,6 +125,7 @@ def run(
     rejects_file: str | os.PathLike[str] | Callable[[str | None], Path] | None = None,
     progress: Callable[[IngestProgress], None] | None = None,
     resume_state: Callable[[str], Mapping[str, Any] | None] | None = None,
+    width: int | None = None,
 ) -> IngestReport:
     """Read a source batch by batch, check it, and give the good rows to `commit`.
 
@@ -160,6 +161,8 @@ def run(
         Called with an IngestProgress after each batch.
     resume_state : callable or None
         Gives the last ledger of an unfinished ingest with this key, if there is one.
+    width : int or None
+        How many numbers a vector has; None: as many as the first one with nothing wrong.
 
     Returns
     -------
@@ -184,6 +187,7 @@ def run(
     path = rejects_file(key) if callable(rejects_file) else rejects_file
     done = int(earlier["rows_done"]) if earlier else 0
     one = _Run(commit, settings, fields, key)
+    one.width = width
     one.max_rejects, one.on_error, one.progress = max_rejects, on_error, progress
     one.start(earlier or {}, Rejects(None if path is None else Path(path), key, done))
     totals = [source.rows for source in found]
@@ -218,6 +222,7 @@ class _Run:
     ) -> None:
         self._commit, self._settings, self._fields, self._key = commit, settings, fields, key
         self.max_rejects, self.on_error = 0.01, "reject"
+        self.width: int | None = None
         self.progress: Callable[[IngestProgress], None] | None = None
         self._ids = ContentIds()
         self._begun = time.perf_counter()
@@ -247,7 +252,8 @@ class _Run:
                 head, part = part.cut(min(rows, len(part)))
                 rows -= len(head)
                 if self._nameless(head):
-                    checked(Batch([head], 0, len(head), 0.0), self._fields, settings, self._ids)
+                    earlier = Batch([head], 0, len(head), 0.0)
+                    checked(earlier, self._fields, settings, self._ids, self.width)
                 self._share_begun = share
             if len(part):
                 yield part, share
@@ -265,7 +271,9 @@ class _Run:
             batch = next(cut, None)
             while batch is not None:
                 self._check_stop(stop)
-                found = checked(batch, self._fields, self._settings, self._ids)
+                found = checked(batch, self._fields, self._settings, self._ids, self.width)
+                if self.width is None:
+                    self.width = found[0].dim
                 following = next(cut, None)
                 self._one(batch, found, following is None, stop)
                 batch = following

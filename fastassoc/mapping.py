@@ -21,19 +21,20 @@ NAMES = ("concepts", "subjects")
 SEPARATOR = ";"
 IDS = ("id", "session", "external_ref")  # whole numbers become text
 KNOWN = frozenset(FIELDS)
+ALSO = {"vector": "embedding"}  # the column that gives a field where none has its own name
 _whole = re.compile(r"-?[0-9]{15,18}")  # microseconds since 1970
 
 
 class Fields:
     """Which column gives which field.
 
-    A field takes the column named in `columns`, else the one with its own name; None leaves it
-    out. Other columns are ignored, but those in `metadata_columns` (``"rest"``: all of them) become
-    members of the note's metadata, unless it has such a member. Whole numbers as ids are taken as
-    text, so that 7 and "7" are one id in every format. A list may be written as text: a JSON list,
-    or names between `list_separator` (";" if it is None). A text in a column that `columns` names
-    for a list is one name, such as a title, unless `list_separator` is given. An empty CSV cell is
-    no value.
+    A field takes the column named in `columns`, else the one with its own name (vectors: else one
+    named ``embedding``); None leaves it out. Other columns are ignored, but those in
+    `metadata_columns` (``"rest"``: all of them) become members of the note's metadata, unless it
+    has such a member. Whole numbers as ids are taken as text, so that 7 and "7" are one id in every
+    format. A list may be written as text: a JSON list, or names between `list_separator` (";" if it
+    is None). A text in a column that `columns` names for a list is one name, such as a title,
+    unless `list_separator` is given. An empty CSV cell is no value.
 
     Raises
     ------
@@ -68,15 +69,19 @@ class Fields:
         self._texted = mapped  # a text is taken where there could be a list, too
         self._whole = mapped if list_separator is None else set()  # and it is one name
         taken = {column for column in self.given.values() if column is not None}
-        self.pairs = [
-            (field, column)
-            for field in FIELDS
-            if (column := self.given.get(field, None if field in taken else field)) is not None
-        ]
-        self._used = {column for _, column in self.pairs}
-        self._plain = all(field == column for field, column in self.pairs) and not (
-            self.rest or self.extra or len(self.pairs) < len(FIELDS)
-        )
+        self.pairs = [(field, column) for field in FIELDS for column in self._for(field, taken)]
+        own = all(field == column for field, column in self.given.items())
+        self._plain = own and not (self.rest or self.extra)
+
+    def _for(self, field: str, taken: set[str]) -> list[str]:
+        """The columns that may give a field; where several are there, the last one does."""
+        if field in self.given:
+            column = self.given[field]
+            return [] if column is None else [column]
+        names = [field]
+        if field in ALSO and ALSO[field] not in self.extra:
+            names.insert(0, ALSO[field])
+        return [name for name in names if name not in taken]
 
     def options(self) -> list[Any]:
         """What distinguishes one mapping from another, as JSON values."""
@@ -101,11 +106,15 @@ class Fields:
                 f"{name}: there is no column {', '.join(map(repr, absent))}. "
                 f"Columns found: {shown}."
             )
-        vector = dict(self.pairs).get("vector")
-        if complete and vector in held:
+
+    def check_cells(self, name: str, found: Sequence[str]) -> None:
+        """Raise InvalidInput where these columns of CSV would give vectors."""
+        vector = self.found(found).get("vector")
+        if vector is not None:
             raise InvalidInput(
-                f"{name}: column {vector!r} holds vectors, which are not supported yet; leave it "
-                "out with columns={'vector': None}."
+                f"{name}: column {vector!r} would give the vectors, and CSV cannot hold them: "
+                "bring them as Parquet, Arrow or JSON lines, or leave them out with "
+                "columns={'vector': None}."
             )
 
     def found(self, columns: Sequence[str]) -> dict[str, str]:
@@ -116,7 +125,8 @@ class Fields:
         """The columns that become members of metadata."""
         if not self.rest:
             return [column for column in self.extra if column in columns]
-        return [c for c in columns if c not in self._used and not c.startswith("__index_level_")]
+        used = set(self.found(columns).values())
+        return [c for c in columns if c not in used and not c.startswith("__index_level_")]
 
     def needed(self, columns: Sequence[str]) -> list[str]:
         """The columns to read."""

@@ -16,7 +16,7 @@ FREE = 256 << 20  # bytes that a column of a row group may always expand to, and
 RATIO = 1000  # to this many times its own size
 FREE_ROWS = 10_000_000
 ROWS_A_BYTE = 100
-FREE_NAMES = 4 << 30  # bytes that a row group's lists of text may always take
+FREE_NAMES = 4 << 30  # bytes that a row group's lists of text, or of numbers, may always take
 MOST = 1 << 30  # bytes that one read should take at most
 STEP = 4096  # rows of one read, and
 LEAST = 16  # at the worst
@@ -65,7 +65,7 @@ def _rows_at_once(name: str, chunk: Any, rows: int, size: int, raw: Any) -> int:
             f"{chunk.total_uncompressed_size:,}."
         )
     if chunk.physical_type != "BYTE_ARRAY":
-        return STEP
+        return _rows_of_numbers(name, chunk, rows)
     longest = longest_value(chunk, raw)
     if "." in path or chunk.num_values != rows:
         if chunk.num_values * longest > max(FREE_NAMES, RATIO * packed):
@@ -75,6 +75,17 @@ def _rows_at_once(name: str, chunk: Any, rows: int, size: int, raw: Any) -> int:
             )
         return STEP
     return max(LEAST, min(STEP, MOST // max(1, longest)))
+
+
+def _rows_of_numbers(name: str, chunk: Any, rows: int) -> int:
+    """Lists of numbers, such as vectors, that repeat cost the file next to nothing, too."""
+    nbytes, packed = 8 * chunk.num_values, chunk.total_compressed_size
+    if nbytes > max(FREE_NAMES, RATIO * packed, 8 * rows):
+        raise InvalidInput(
+            f"{name} is refused: {packed:,} bytes of column {chunk.path_in_schema} declare "
+            f"{chunk.num_values:,} numbers."
+        )
+    return max(LEAST, min(STEP, MOST * max(1, rows) // max(1, int(nbytes))))
 
 
 def longest_value(chunk: Any, raw: Any) -> int:

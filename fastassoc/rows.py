@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastassoc.batch import NOTE_COLUMNS, NoteBatch
+from fastassoc.batch import NOTE_COLUMNS, NoteBatch, some
 from fastassoc.concepts import extract, fold_name, subject_keys
 from fastassoc.errors import InvalidInput
 from fastassoc.few import FEW, MOST_CONCEPTS, from_few, too_many, unknown_fields
@@ -33,6 +33,7 @@ from fastassoc.fields import (
 )
 from fastassoc.kernels.rows import count_seen, gather_names, move_seen
 from fastassoc.settings import Settings
+from fastassoc.vectorfield import read_vectors
 
 __all__ = [
     "FIELDS",
@@ -61,6 +62,7 @@ def from_dicts(
     rows: Sequence[Mapping[str, Any] | Refused],
     settings: Settings,
     new_id: NewId | ContentIds | None = None,
+    width: int | None = None,
 ) -> Checked:
     """Notes given as mappings of the fields in FIELDS; None is an absent field.
 
@@ -71,6 +73,8 @@ def from_dicts(
     settings : Settings
     new_id : callable, ContentIds or None
         Gives the id of a row, by its number, that has none. None refuses such rows.
+    width : int or None
+        How many numbers a vector has; None: as many as the first one with nothing wrong.
 
     Returns
     -------
@@ -94,29 +98,29 @@ def from_dicts(
     if not set(map(type, rows)) <= {dict}:
         held = [_mapping(number, row, reasons) for number, row in enumerate(rows)]
     if len(rows) <= FEW and not isinstance(new_id, ContentIds):
-        return from_few(held, reasons, settings, new_id)
+        return from_few(held, reasons, settings, new_id, width)
     fields = set(chain.from_iterable(held))
     unknown = fields.difference(FIELDS)
     if unknown:
         for number, row in enumerate(held):
             if not unknown.isdisjoint(row):
                 reasons.setdefault(number, unknown_fields(unknown.intersection(row)))
-    columns = {
-        field: from_values(field, [row.get(field) for row in held], reasons)
-        for field in FIELDS
-        if field in fields
-    }
-    return _assemble(columns, len(rows), reasons, settings, new_id)
+    columns = {field: [row.get(field) for row in held] for field in FIELDS if field in fields}
+    return _assemble(_read(columns, reasons, width), len(rows), reasons, settings, new_id)
 
 
 def from_arrow(
-    table: pa.Table, settings: Settings, new_id: NewId | ContentIds | None = None
+    table: pa.Table,
+    settings: Settings,
+    new_id: NewId | ContentIds | None = None,
+    width: int | None = None,
 ) -> Checked:
     """As `from_dicts`, from a table whose columns are named as in FIELDS; null is absent.
 
     Only a batch's distinct names become Python objects. Lists may have any of Arrow's layouts,
     ``created_at`` may be a timestamp, a date, an ISO 8601 text or whole microseconds, and
-    ``metadata`` a struct, a map or JSON text.
+    ``metadata`` a struct, a map or JSON text. Vectors are lists of float16, float32, float64 or
+    integers, best a FixedSizeList of float32, which is not copied.
 
     Raises
     ------
@@ -132,9 +136,8 @@ def from_arrow(
     unknown = set(table.column_names).difference(FIELDS)
     if unknown or len(set(table.column_names)) < table.num_columns:
         raise InvalidInput(unknown_fields(unknown or set(table.column_names)))
-    return from_columns(
-        {name: table.column(name) for name in table.column_names}, table.num_rows, settings, new_id
-    )
+    columns = {name: table.column(name) for name in table.column_names}
+    return from_columns(columns, table.num_rows, settings, new_id, width)
 
 
 def from_columns(
@@ -142,16 +145,28 @@ def from_columns(
     n: int,
     settings: Settings,
     new_id: NewId | ContentIds | None = None,
+    width: int | None = None,
 ) -> Checked:
     """As `from_arrow`, from columns by field: Arrow's, or lists of Python values, `n` long."""
     reasons: Reasons = {}
-    checked: dict[str, Any] = {}
+    return _assemble(_read(columns, reasons, width), n, reasons, settings, new_id)
+
+
+def _read(
+    columns: Mapping[str, Column | list[Any]], reasons: Reasons, width: int | None
+) -> dict[str, Any]:
+    """The columns, checked: a row's first bad field, in the order of FIELDS, is its reason."""
+    out: dict[str, Any] = {}
     for field in FIELDS:
         if field in columns:
             column = columns[field]
-            read = from_values if isinstance(column, list) else from_column
-            checked[field] = read(field, column, reasons)
-    return _assemble(checked, n, reasons, settings, new_id)
+            if field == "vector":
+                out[field] = read_vectors(column, reasons, width)
+            elif isinstance(column, list):
+                out[field] = from_values(field, column, reasons)
+            else:
+                out[field] = from_column(field, column, reasons)
+    return out
 
 
 def _mapping(number: int, row: Any, reasons: Reasons) -> Mapping[str, Any]:
@@ -175,7 +190,7 @@ def _assemble(
     new_id: NewId | ContentIds | None,
 ) -> Checked:
     absent = Lists(make([], pa.string()), np.zeros(n + 1, np.int64), np.ones(n, np.bool_))
-    columns.pop("vector", None)
+    vectors = columns.pop("vector", None)  # no part of the content that gives an id
     text = columns.setdefault("text", pa.nulls(n, pa.string()))
     for row in np.flatnonzero(mask(text.is_null())).tolist():
         reasons.setdefault(row, "text: found none, expected text.")
@@ -205,6 +220,8 @@ def _assemble(
         for name in NOTE_COLUMNS
         if name in columns
     }
+    if vectors is not None and keep is not None:
+        vectors = some(vectors.filter(keep))
     batch = NoteBatch(
         columns={
             name: column
@@ -217,6 +234,7 @@ def _assemble(
         ptr=names.ptr,
         subject=names.subject,
         extracted=names.extracted[good],
+        vectors=vectors,
     )
     return batch, np.flatnonzero(good).tolist(), sorted(reasons.items())
 
@@ -389,6 +407,7 @@ class ContentIds:
     """Ids for rows that have none: UUIDv5 of the content and of its occurrence in the input.
 
     The same rows get the same ids, however the input is split, so that an ingest can be repeated.
+    A row's vector is no part of its content: another embedder changes no id.
     Takes about 24 bytes a distinct row.
 
     Examples

@@ -264,7 +264,12 @@ def _table(source: Any) -> Source | None:
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     elif type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
-        source = pa.Table.from_pandas(source, preserve_index=False)
+        try:
+            source = pa.Table.from_pandas(source, preserve_index=False)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"the data frame has a column that Arrow cannot hold: {error}"
+            ) from None
     if isinstance(source, pa.Table):
         reader, rows, size = source.to_reader(), source.num_rows, source.nbytes
     elif hasattr(source, "__arrow_c_stream__"):
@@ -288,4 +293,8 @@ def _from_rows(source: Source, rows: Iterable[Any]) -> Iterator[Part]:
 def _size(row: Any) -> int:
     if not isinstance(row, Mapping):
         return 64
-    return 64 + sum(len(value) for value in row.values() if isinstance(value, (str, list)))
+    sizes = (
+        len(value) if isinstance(value, (str, list)) else getattr(value, "nbytes", 0)
+        for value in row.values()
+    )
+    return 64 + sum(size for size in sizes if isinstance(size, int))

@@ -207,7 +207,6 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         (5, "found int 5, expected a path"),
         ([{"body": "a", "n": 1}], "no column gives the text (looked for 'text')"),
         (pa.table({"body": ["x"]}), "Columns found: 'body'"),
-        (pa.table({"text": ["x"], "vector": [[0.5]]}), "vectors, which are not supported yet"),
         (io.StringIO(""), "found a text file"),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 from unittest.mock import patch
@@ -202,7 +203,7 @@ BAD = [
     ({"concepts": [str(n) for n in range(257)]}, "concepts: found 257 names, expected at most 256"),
     ({"subjects": "Tea"}, "subjects: found str 'Tea', expected a list"),
     ({"subjects": [""]}, "subjects: concept name"),
-    ({"vector": [0.1]}, "vector: vectors are not supported yet"),
+    ({"vector": [math.nan]}, "vector: found nan in place 0, expected finite numbers"),
     ({"domain": "x" * 257}, "domain: found 257 bytes"),
     ({"domain": ""}, "domain: found ''"),
     ({"created_at": "yesterday"}, "created_at: found str 'yesterday', expected an ISO 8601 time"),
