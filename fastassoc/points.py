@@ -189,9 +189,7 @@ class PointsView:
         if place == len(self.rows) or self.rows[place] != row:
             return None
         cut = len(self.base)
-        found: NDArray[np.float32] = (
-            self.base[place] if place < cut else self.tail[place - cut]
-        )
+        found: NDArray[np.float32] = self.base[place] if place < cut else self.tail[place - cut]
         return found
 
     def places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -304,7 +302,7 @@ class PointsView:
             self.tail,
             self.squares,
             self.rows,
-            _fixed(np.ascontiguousarray(allowed).view(np.uint8)),
+            _mask(allowed),
             places,
             among is None,
             k,
@@ -312,7 +310,8 @@ class PointsView:
         return self.rows[found], values
 
     def _asked(self, query: NDArray[Any]) -> NDArray[np.float64]:
-        asked = np.asarray(query, np.float32)
+        with np.errstate(over="ignore"):  # a float64 too large becomes infinite, and is refused
+            asked = np.asarray(query, np.float32)
         if asked.shape != (self.dim,):
             found = f"width {len(asked)}" if asked.ndim == 1 else f"shape {list(asked.shape)}"
             raise InvalidInput(
@@ -333,6 +332,12 @@ def _fixed(array: NDArray[Any]) -> NDArray[Any]:
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
+
+
+def _mask(allowed: NDArray[Any]) -> NDArray[np.uint8]:
+    if allowed.dtype == np.bool_:
+        allowed = np.ascontiguousarray(allowed).view(np.uint8)
+    return _fixed(np.ascontiguousarray(allowed, np.uint8))
 
 
 def _fitting(
@@ -357,9 +362,7 @@ def _fitting(
     return rows, vectors
 
 
-def _checked_squares(
-    rows: NDArray[np.int64], vectors: NDArray[np.float32]
-) -> NDArray[np.float64]:
+def _checked_squares(rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     """Squared norms, which tell zero and infinite vectors, too."""
     squares = np.empty(len(rows), np.float64)
     squared(_fixed(vectors), squares)

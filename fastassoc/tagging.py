@@ -54,6 +54,8 @@ def cosine_tags(
     vectors = np.ascontiguousarray(vectors, np.float32)
     if vectors.ndim != 2:
         raise InvalidInput(f"vectors of shape {list(vectors.shape)}: expected one row a note.")
+    vectors = vectors.view()
+    vectors.flags.writeable = False  # one type for the kernels, whatever came
     n = len(vectors)
     squares = np.empty(n, np.float64)
     squared(vectors, squares)

@@ -18,6 +18,7 @@ from fastassoc.kernels import inline, jit
 
 LANES = 16  # sums that grow side by side: the compiler puts neighbours into one register
 TILE = 8 * LANES
+BLOCK = 256  # places compared before the best of them are picked
 
 Array = Any  # any NumPy array; shapes and dtypes are in the docstrings
 
@@ -88,16 +89,33 @@ def cosine(product: float, one: float, other: float) -> float:
 
 
 @inline
-def place_cosine(
-    query: Array, square: float, base: Array, tail: Array, squares: Array, place: int, lanes: Array
-) -> float:
-    """Cosine of a query, float64[d], whose squared norm is `square`, with one vector of a table."""
-    vector = base[place] if place < base.shape[0] else tail[place - base.shape[0]]
-    own = squares[place]
-    if own == 0.0:
-        own = dot(vector, vector, lanes)
-        squares[place] = own
-    return cosine(dot(query, vector, lanes), square, own)
+def compare(
+    query: Array,
+    square: float,
+    base: Array,
+    tail: Array,
+    squares: Array,
+    places: Array,
+    count: int,
+    lanes: Array,
+    out: Array,
+) -> None:
+    """Cosines of float64[d] `query` with the vectors at the first `count` places.
+
+    Three loops, not one: `dot` goes into each of the first two and is not called.
+    """
+    cut = base.shape[0]
+    for i in range(count):
+        place = places[i]
+        vector = base[place] if place < cut else tail[place - cut]
+        out[i] = dot(query, vector, lanes)
+    for i in range(count):
+        place = places[i]
+        if squares[place] == 0.0:
+            vector = base[place] if place < cut else tail[place - cut]
+            squares[place] = dot(vector, vector, lanes)
+    for i in range(count):
+        out[i] = cosine(out[i], square, squares[places[i]])
 
 
 def _squared(matrix: Array, out: Array) -> None:
@@ -119,11 +137,15 @@ def _cosines(
     """
     lanes = np.empty(LANES, np.float64)
     square = dot(query, query, lanes)
+    known = places[places >= 0]
+    values = np.empty(known.size, np.float64)
+    compare(query, square, base, tail, squares, known, known.size, lanes, values)
+    at = 0
     for i in range(places.size):
-        if places[i] < 0:
-            out[i] = math.nan
-        else:
-            out[i] = place_cosine(query, square, base, tail, squares, places[i], lanes)
+        out[i] = math.nan
+        if places[i] >= 0:
+            out[i] = values[at]
+            at += 1
 
 
 cosines = jit(_cosines)
@@ -200,21 +222,29 @@ def _nearest(
     best = np.empty(k, np.float64)
     found = np.empty(k, np.int64)
     size = 0
-    for i in range(n):
-        place = i if scan else places[i]
-        row = rows[place]
-        if row >= allowed.size or allowed[row] == 0:
-            continue
-        value = place_cosine(query, square, base, tail, squares, place, lanes)
-        if size < k:
-            best[size] = value
-            found[size] = place
-            rise(best, found, size)
-            size += 1
-        elif worse(best[0], found[0], value, place):
-            best[0] = value
-            found[0] = place
-            sink(best, found, size)
+    block = np.empty(BLOCK, np.int64)
+    values = np.empty(BLOCK, np.float64)
+    at = 0
+    while at < n:
+        count = 0
+        while at < n and count < BLOCK:
+            place = at if scan else places[at]
+            row = rows[place]
+            if row < allowed.size and allowed[row] != 0:
+                block[count] = place
+                count += 1
+            at += 1
+        compare(query, square, base, tail, squares, block, count, lanes, values)
+        for i in range(count):
+            if size < k:
+                best[size] = values[i]
+                found[size] = block[i]
+                rise(best, found, size)
+                size += 1
+            elif worse(best[0], found[0], values[i], block[i]):
+                best[0] = values[i]
+                found[0] = block[i]
+                sink(best, found, size)
     for last in range(size - 1, 0, -1):  # the worst goes to the end, again and again
         best[0], best[last] = best[last], best[0]
         found[0], found[last] = found[last], found[0]
