@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -58,8 +59,8 @@ class WordLlama(Named):
 
     name = "wordllama"
     dim = 256
-    PIECE = 1 << 15  # characters; a longer text is embedded in pieces
-    PADDED = 1 << 16  # characters of a group, each text counted as long as the longest
+    PIECE = 1 << 14  # characters; a longer text is the mean of its pieces, by their length
+    PADDED = 1 << 14  # characters of a group, each text counted as long as the longest
 
     def state(self) -> str:
         folder = _folder("wordllama")
@@ -151,11 +152,11 @@ class MiniLM(Named):
     def _caches(self) -> list[Path]:
         """Where the packages themselves keep what they fetched, in their order."""
         env = os.environ
-        cache = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        cache = env.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+        home = env.get("HF_HOME") or os.path.join(cache, "huggingface")
         hub = env.get("HF_HUB_CACHE") or env.get("HUGGINGFACE_HUB_CACHE")
-        home = Path(env.get("HF_HOME") or cache / "huggingface")
-        named = env.get("SENTENCE_TRANSFORMERS_HOME")
-        return [*([Path(named)] if named else []), Path(hub) if hub else home / "hub"]
+        places = [env.get("SENTENCE_TRANSFORMERS_HOME"), hub or os.path.join(home, "hub")]
+        return [Path(os.path.expanduser(place)) for place in places if place]
 
     def _files(self) -> Path | None:
         for cache in self._caches():
@@ -234,11 +235,14 @@ def _at(thing: Any, path: tuple[str | int, ...]) -> Any:
 
 def _without_folder(name: str) -> str:
     """The name of a model that was loaded from a folder, wherever that lies."""
-    parts = Path(name).parts
+    path = Path(name)
+    if re.fullmatch(r"\d+_\w+", path.name):  # one module's folder within the model's
+        path = path.parent
+    parts = path.parts
     kept = next((part for part in parts if part.startswith("models--")), None)
     if kept is not None:
         return kept.removeprefix("models--").replace("--", "/")
-    return Path(name).name if Path(name).is_absolute() or name[0] in ".~" else name
+    return path.absolute().name if path.is_absolute() or name[0] in ".~" else name
 
 
 def model_width(model: Any) -> Any:

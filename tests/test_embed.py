@@ -220,6 +220,8 @@ def test_a_sentence_transformer_as_it_is() -> None:
         ("/home/me/.cache/hub/models--org--model/snapshots/0123abcd", "org/model"),
         ("/srv/models/mine", "mine"),
         ("./models/mine", "mine"),
+        ("/srv/models/mine/", "mine"),
+        ("/srv/models/mine/0_Transformer", "mine"),
         ("sentence-transformers/all-MiniLM-L6-v2", "minilm"),
         ("/c/models--sentence-transformers--all-MiniLM-L6-v2/snapshots/0", "minilm"),
         ("/c/sentence-transformers_all-MiniLM-L6-v2", "minilm"),
@@ -470,6 +472,9 @@ def test_minilm_without_files_says_where_it_looked(
     assert str(tmp_path / "hub") in str(error.value)
     assert "hf download sentence-transformers/all-MiniLM-L6-v2" in str(error.value)
     assert fake == []
+    for name in ("HF_HOME", "HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert "looked in" in models.MiniLM().state()
 
 
 def test_a_model_is_loaded_once_by_many_threads() -> None:
