@@ -101,6 +101,20 @@ def plain_note(note: Any) -> dict[str, Any]:
     }
 
 
+def plain_states(mem: Any) -> dict[str, list[Any]]:
+    """By id: stability, importance, last access, accesses, category, whether cold, retention."""
+    import numpy as np
+
+    view = mem._view()
+    notes, now = view.notes, mem._moment(view)
+    rows = {notes.table.ids[row]: row for row in range(notes.n) if notes.alive[row]}
+    kept = notes.states.retention(np.array([*rows.values()], np.int64), now).tolist()
+    return {
+        note: [*notes.states.get(row), retained]
+        for (note, row), retained in zip(rows.items(), kept, strict=True)
+    }
+
+
 def plain_graph(graph: Any) -> dict[str, Any]:
     return {
         "nodes": dict(graph.nodes),
@@ -123,6 +137,10 @@ def ask(mem: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
         return mem.feedback(mem.read(**question), *args, **rest).to_dict()
     if verb == "links":
         return plain_links(mem.links.to_arrow())
+    if verb == "note_links":
+        return plain_links(mem.note_links.to_arrow())
+    if verb == "states":
+        return plain_states(mem)
     if verb == "control":
         return plain_links(mem.rebuild_links().links.to_arrow())
     if verb == "control_read":
