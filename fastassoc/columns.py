@@ -97,7 +97,7 @@ class PagesView:
     def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """The values of rows in any order, int64 [m], as one array [m]."""
         out = np.empty(len(rows), self.dtype)
-        if len(rows) < 3 * len(self.pages):  # about where one by one is as quick as by page
+        if len(rows) <= 3 * len(self.pages):  # about where one by one is as quick as by page
             for place, row in enumerate(rows.tolist()):
                 out[place] = self.pages[row // PAGE][row % PAGE]
             return out

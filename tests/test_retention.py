@@ -218,6 +218,17 @@ def test_only_what_changed_is_saved() -> None:
     assert states.to_columns([2])["sessions"].to_pylist() == [None]
 
 
+def test_no_notes_at_all() -> None:
+    states = NoteStates(RetentionRule())
+    assert states.view().retention(np.empty(0, np.int64), 5).tolist() == []
+    assert states.due(10**18).tolist() == states.changed().tolist() == []
+    assert [len(column) for column in states.to_columns([]).values()] == [0] * len(STATE_COLUMNS)
+    states.restore([], states.to_columns([]))
+    states.append(np.empty(0), [], 5)
+    states.reinforce([], [], "s", 5)
+    assert len(states) == len(states.view()) == 0
+
+
 def test_an_older_store_has_no_columns() -> None:
     states = states_of((0.5, None))
     states.restore([0], {})
@@ -391,6 +402,7 @@ def test_pages_equal_a_list(made: list[tuple[str, Any]]) -> None:
     for view, want in held:
         assert len(view) == len(want)
         assert [v for _, part in view.parts() for v in part.tolist()] == want
+        assert view.take(np.empty(0, np.int64)).tolist() == []
         for size in (3, 5 * PAGE) if want else ():
             rows = rng.integers(0, len(want), size)
             assert view.take(rows).tolist() == [want[row] for row in rows]
