@@ -1,4 +1,4 @@
-"""Which files of a store the journal and the current snapshot name."""
+"""Which files of a store the journal and the current snapshot name, and what a snapshot must."""
 
 from __future__ import annotations
 
@@ -7,15 +7,55 @@ from collections.abc import Iterable
 from typing import Any
 
 from fastassoc import snapshot as disk
+from fastassoc.errors import CorruptStore
 from fastassoc.journal import Behind, Entry, Journal, Pointer, Transaction
 from fastassoc.snapshot import Segment
 
-__all__ = ["bulk_segments", "entries_from", "manifest_of"]
+__all__ = ["SPANNED", "bulk_segments", "entries_from", "manifest_of", "parts_of"]
+
+# what a manifest names, any other kind being reserved:
+SPANNED = ("notes", "vectors")  # any number of segments, each of a span of the notes
+ONE_EACH = {  # exactly one, since that format
+    "notestate": 1,
+    "dead": 1,
+    "vocabulary": 1,
+    "links-concept": 1,
+    "links-note": 2,
+}
+AT_MOST_ONE = ("vectors-next",)
 
 
 def manifest_of(journal: Journal, pointer: Pointer) -> dict[str, Any]:
     """The manifest of a snapshot."""
     return disk.read_manifest(journal.path, pointer.manifest, pointer.digest)
+
+
+def parts_of(manifest: dict[str, Any], name: str) -> dict[str, list[Segment]]:
+    """The segments of a manifest by kind: every kind of `SPANNED`, and those that it has of others.
+
+    Parameters
+    ----------
+    manifest : dict
+        As `manifest_of` gives it.
+    name : str
+        Its name, for the error.
+
+    Raises
+    ------
+    CorruptStore
+        It lacks a kind, or names several segments where one must be.
+    """
+    parts: dict[str, list[Segment]] = {kind: [] for kind in SPANNED}
+    for segment in manifest["segments"]:
+        if segment.kind in ONE_EACH or segment.kind in SPANNED or segment.kind in AT_MOST_ONE:
+            parts.setdefault(segment.kind, []).append(segment)
+    for kind, held in parts.items():
+        if len(held) > 1 and kind not in SPANNED:
+            raise CorruptStore(name, f"names several segments of {kind}")
+    for kind, since in ONE_EACH.items():
+        if kind not in parts and manifest["format"] >= since:
+            raise CorruptStore(name, f"names no segment of {kind}")
+    return parts
 
 
 def bulk_segments(entries: Iterable[Entry]) -> list[Segment]:

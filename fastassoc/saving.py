@@ -6,17 +6,18 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from fastassoc import snapshot as disk
 from fastassoc.errors import CorruptStore, StoreError
 from fastassoc.journal import Journal
-from fastassoc.named import bulk_segments, entries_from, manifest_of
+from fastassoc.named import SPANNED, bulk_segments, entries_from, manifest_of
 from fastassoc.ports import Still
 from fastassoc.reports import Report
 from fastassoc.state import State
@@ -76,25 +77,20 @@ def _save(journal: Journal, still: Still, saved: Callable[[], None], *, whole: b
     with still() as state:
         if pointer is not None and pointer.seq >= state.position and not whole:
             return False
-        plan = Plan.of(state, manifest, known, whole=whole)
-        tables = state.capture(plan.after, plan.dead)
         summary, position, counts = state.summary(), state.position, counts_of(state)
-    kept = [] if manifest is None else [s for s in manifest["segments"] if s.name in plan.kept]
+        plan = Plan.of(summary, state.forgotten, manifest, known, whole=whole)
+        tables = state.capture(plan.after, plan.dead)
+    kept = [] if manifest is None else [s for s in manifest["segments"] if s.name in plan.names]
     made = [disk.write_segment(journal.path, kind, t) for kind, t in plan.worth(tables)]
-    spans = [span for span in plan.spans if span["name"] in plan.kept]
-    for segment in made:
-        if segment.kind == "notes":
-            through = summary["next_seq"] - 1
-            spans.append({"name": segment.name, "after": plan.after, "through": through})
     content = {
         "store": journal.store_id,
         "created_at": summary["time"],
         "settings": summary["settings"],
-        "embedder": None,
+        "embedder": summary["embedder"],
         "counts": counts,
         "segments": [*kept, *made],
         "previous": None if pointer is None else pointer.manifest,
-        "state": {**summary, "notes": spans},
+        "state": {**summary, **plan.spans(made)},
     }
     current = None if pointer is None else pointer.manifest
     if pointer is not None and pointer.seq == position:
@@ -133,31 +129,35 @@ def _sweep(journal: Journal, *, keep_previous: bool) -> None:
         disk.sweep(journal.path, keep, older_than=None if keep_previous else sys.maxsize)
 
 
+Span = dict[str, Any]  # a segment's name, and the sequences of notes that it covers: after, through
+
+
 @dataclass(frozen=True)
 class Plan:
-    """Which notes a snapshot writes, and which segments it takes over.
+    """Which notes and vectors a snapshot writes, and which segments it takes over.
 
     Attributes
     ----------
-    after : int
-        Notes after this sequence are written.
+    after : dict of int
+        By kind: rows of notes after this sequence are written.
+    through : int
+        The last sequence of the notes that are saved.
+    kept : dict of list of dict
+        By kind: ``name, after, through`` of the segments taken over.
     dead : list of int
         Sequences of forgotten notes that lie in the segments taken over.
-    kept : set of str
-        Names of the note segments taken over.
-    spans : list of dict
-        ``name, after, through`` of every note segment of the snapshot before.
     """
 
-    after: int
+    after: dict[str, int]
+    through: int
+    kept: dict[str, list[Span]]
     dead: list[int]
-    kept: set[str]
-    spans: list[dict[str, Any]]
 
     @classmethod
     def of(
         cls,
-        state: State,
+        summary: Mapping[str, Any],
+        forgotten: Sequence[tuple[int, int]],
         manifest: dict[str, Any] | None,
         dead: Sequence[int],
         *,
@@ -167,23 +167,63 @@ class Plan:
 
         So the number of segments grows with the logarithm of the notes, and the work of all
         snapshots stays linear.
+
+        Parameters
+        ----------
+        summary : mapping
+            What the state says of itself.
+        forgotten : sequence of (int, int)
+            Position and sequence of notes that were forgotten, at least since the manifest.
+        manifest : dict or None
+            The snapshot before.
+        dead : sequence of int
+            Sequences of forgotten notes that lie in its segments.
+        whole : bool
+            Take nothing over.
         """
+        through = summary["next_seq"] - 1
+        after, kept = dict.fromkeys(SPANNED, -1), {kind: list[Span]() for kind in SPANNED}
         if manifest is None or whole:
-            return cls(-1, [], set(), [])
-        spans = manifest["state"]["notes"]
-        kept = list(spans)
-        after = manifest["state"]["next_seq"] - 1
-        while kept and kept[-1]["through"] - kept[-1]["after"] <= state.notes.next_seq - 1 - after:
-            after = kept.pop()["after"]
-        gone = {seq for position, seq in state.forgotten if position > manifest["seq"]}
-        gone.update(dead)
-        return cls(
-            after, sorted(seq for seq in gone if seq <= after), {s["name"] for s in kept}, spans
-        )
+            return cls(after, through, kept, [])
+        old = manifest["state"]
+        for kind in SPANNED:
+            if kind == "vectors" and manifest["seq"] < summary["vectors_since"]:
+                continue  # those of old notes are other ones by now
+            after[kind] = old["next_seq"] - 1
+            kept[kind] = spans = list(old.get(kind, ()))
+            while spans and spans[-1]["through"] - spans[-1]["after"] <= through - after[kind]:
+                after[kind] = spans.pop()["after"]
+        gone = {seq for position, seq in forgotten if position > manifest["seq"]}
+        return cls(after, through, kept, covered(gone.union(dead), kept))
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the segments taken over."""
+        return {span["name"] for spans in self.kept.values() for span in spans}
 
     def worth(self, tables: dict[str, pa.Table]) -> list[tuple[str, pa.Table]]:
-        """The tables to write: no empty segment of notes."""
-        return [(kind, t) for kind, t in tables.items() if kind != "notes" or t.num_rows]
+        """The tables to write: no empty segment of notes or vectors."""
+        return [(kind, t) for kind, t in tables.items() if kind not in SPANNED or t.num_rows]
+
+    def spans(self, made: Sequence[disk.Segment]) -> dict[str, list[Span]]:
+        """What the next manifest says of its segments of notes and vectors."""
+        spans = {kind: list(held) for kind, held in self.kept.items()}
+        for segment in made:
+            if segment.kind in SPANNED:
+                span = {"after": self.after[segment.kind], "through": self.through}
+                spans[segment.kind].append({"name": segment.name, **span})
+        return spans
+
+
+def covered(seqs: set[int], kept: Mapping[str, Sequence[Span]]) -> list[int]:
+    """The sequences that a segment of any kind covers, ascending."""
+    some = np.array(sorted(seqs), np.int64)
+    held = np.zeros(len(some), np.bool_)
+    for span in (span for spans in kept.values() for span in spans):
+        start, stop = np.searchsorted(some, (span["after"], span["through"]), "right")
+        held[start:stop] = True
+    found: list[int] = some[held].tolist()
+    return found
 
 
 def counts_of(state: State) -> dict[str, int]:
@@ -192,4 +232,5 @@ def counts_of(state: State) -> dict[str, int]:
         "notes": state.notes.n_alive,
         "concepts": len(state.vocabulary),
         "concept_links": len(state.links),
+        "note_links": len(state.note_links),
     }

@@ -18,7 +18,8 @@ from fastassoc import snapshot as disk
 from fastassoc.batch import NoteBatch
 from fastassoc.errors import CorruptStore, StoreExists, StoreNotFound
 from fastassoc.journal import Behind, Draft, Entry, Journal, Pointer, Transaction
-from fastassoc.named import bulk_segments, manifest_of
+from fastassoc.named import SPANNED, bulk_segments, manifest_of, parts_of
+from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA
 from fastassoc.ports import Still, written_ids
 from fastassoc.reports import Report
 from fastassoc.settings import Settings
@@ -33,7 +34,6 @@ BULK_BYTES = 2 << 20  # so does one of more bytes; a journal row stays below 4 M
 SNAPSHOT_BYTES = 64 << 20
 SNAPSHOT_OPERATIONS = 200_000
 LOOK_EVERY = 1000  # operations of this handle between two looks at the journal's size
-ONE_EACH = ("notestate", "dead", "vocabulary", "links-concept")
 
 
 class Store:
@@ -117,7 +117,7 @@ class Store:
                 check_manifests(self._journal, stacklevel=4)
                 # so that handles that live for a few operations take their snapshots, too
                 self._since = len(entries)
-                self._bytes = sum(len(entry.body) for entry in entries)
+                self._bytes = sum(len(entry.body) + len(entry.vectors or b"") for entry in entries)
                 self._bytes += sum(segment.bytes for segment in bulk_segments(entries))
                 return self._replay(state, entries)
             except (CorruptStore, Behind):
@@ -126,16 +126,19 @@ class Store:
 
     def _restore(self, pointer: Pointer) -> State:
         manifest = manifest_of(self._journal, pointer)
-        parts: dict[str, list[pa.Table]] = {"notes": []}
-        for segment in manifest["segments"]:
-            parts.setdefault(segment.kind, []).append(disk.read_segment(self.root, segment))
-        for kind in ONE_EACH:
-            if len(parts.get(kind, ())) != 1:
-                raise CorruptStore(pointer.manifest, f"names no or several segments of {kind}")
-        tables = {kind: parts[kind][0] for kind in ONE_EACH}
+        parts = parts_of(manifest, pointer.manifest)
+        tables = {
+            kind: disk.read_segment(self.root, held[0])
+            for kind, held in parts.items()
+            if kind not in SPANNED
+        }
         dead = tables["dead"].column("seq")
-        alive = [without(table, dead) for table in parts["notes"]]
-        tables["notes"] = pa.concat_tables(alive) if alive else empty_notes()
+        for kind in SPANNED:
+            spans = [without(disk.read_segment(self.root, part), dead) for part in parts[kind]]
+            if spans:
+                tables[kind] = pa.concat_tables(spans)
+        for kind, schema in (("notes", NOTES_SCHEMA), ("notestate", NOTESTATE_SCHEMA)):
+            tables[kind] = completed(tables.get(kind), schema)
         return State.restore(tables, manifest["state"], pointer.seq)
 
     def _replay(self, state: State | None, entries: Sequence[Entry]) -> State | None:
@@ -154,7 +157,9 @@ class Store:
         if "segment" in body:
             table = disk.read_segment(self.root, Segment(**body["segment"]))
             batch = NoteBatch.from_table(table)
-        return Operation(entry.kind, entry.at, body, entry.op_id, batch)
+        elif "rows" in body:
+            batch = NoteBatch.from_rows(body["rows"], entry.vectors)
+        return Operation(entry.kind, entry.at, body, entry.op_id, batch, entry.vectors)
 
     # -- the port -------------------------------------------------------------------------------
 
@@ -219,9 +224,10 @@ class Store:
             "path": str(self.path),
             "store_id": self._journal.store_id,
             "sync": self._journal.sync,
-            "format": disk.FORMAT,
+            "format": self._journal.format,
             "bytes": sum(sizes),
-            "links_bytes_on_disk": sum(s.bytes for s in segments if s.kind == "links-concept"),
+            "links_bytes_on_disk": sum(s.bytes for s in segments if s.kind.startswith("links-")),
+            "vectors_bytes_on_disk": sum(s.bytes for s in segments if s.kind == "vectors"),
             "snapshot_position": 0 if pointer is None else pointer.seq,
             "journal_operations": operations,
             "journal_bytes": size,
@@ -301,40 +307,46 @@ class Writing:
 
     def append(self, operation: Operation) -> int:
         """Save the operation as the store's sync level promises."""
-        body = self._body(operation)
+        body, vectors = self._content(operation)
         text = dumped(body)
-        entries = self._transaction.append(
-            # an id of our own, so that an operation whose outcome is unknown can be named
-            [Draft(operation.op_id or token_hex(16), operation.kind, operation.at, text)]
-        )
+        # an id of our own, so that an operation whose outcome is unknown can be named
+        op_id = operation.op_id or token_hex(16)
+        draft = Draft(op_id, operation.kind, operation.at, text, vectors)
+        entries = self._transaction.append([draft])
         self._transaction.commit()
-        self._store._bytes += len(text) + body.get("segment", {}).get("bytes", 0)
+        segment = body.get("segment", {}).get("bytes", 0)
+        self._store._bytes += len(text) + len(vectors or b"") + segment
         return entries[-1].seq
 
-    def _body(self, operation: Operation) -> dict[str, Any]:
+    def _content(self, operation: Operation) -> tuple[dict[str, Any], bytes | None]:
+        """The body of the journal's row, and its vectors."""
         batch = operation.batch
         if batch is None:
-            return operation.body
+            return operation.body, operation.vectors
         if len(batch) <= BULK_ROWS and batch.nbytes <= BULK_BYTES:
-            return {**operation.body, "rows": batch.to_rows()}
+            return {**operation.body, "rows": batch.to_rows()}, batch.vector_bytes()
         # under the lock, so that a sweep never takes a segment that is about to be named
         disk.create_folders(self._store.root)
         segment = disk.write_segment(self._store.root, "bulk", batch.to_table())
-        return {**operation.body, "segment": asdict(segment)}
+        return {**operation.body, "segment": asdict(segment)}, None
 
 
-def without(notes: pa.Table, dead: pa.ChunkedArray) -> pa.Table:
-    """The notes that are not dead."""
+def without(table: pa.Table, dead: pa.ChunkedArray) -> pa.Table:
+    """The rows of notes that are not dead."""
     if not len(dead):
-        return notes
-    return notes.filter(pc.invert(pc.is_in(notes.column("seq"), value_set=dead)))
+        return table
+    gone = pc.is_in(table.column("seq"), value_set=dead)
+    return table.filter(pc.invert(gone)) if pc.any(gone).as_py() else table
 
 
-def empty_notes() -> pa.Table:
-    """A table of no notes."""
-    from fastassoc.notes import NOTES_SCHEMA
-
-    return NOTES_SCHEMA.empty_table()
+def completed(table: pa.Table | None, schema: pa.Schema) -> pa.Table:
+    """The table with nulls in columns that an older format lacks; no table has no rows."""
+    if table is None:
+        return schema.empty_table()
+    for field in schema:
+        if field.name not in table.column_names:
+            table = table.append_column(field.name, pa.nulls(table.num_rows, field.type))
+    return table
 
 
 def dumped(body: dict[str, Any]) -> str:

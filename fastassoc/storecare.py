@@ -15,7 +15,7 @@ from secrets import token_hex
 from fastassoc import snapshot as disk
 from fastassoc.errors import CorruptStore, StoreError, StoreExists
 from fastassoc.journal import Journal, Pointer
-from fastassoc.named import bulk_segments, entries_from, manifest_of
+from fastassoc.named import bulk_segments, entries_from, manifest_of, parts_of
 from fastassoc.snapshot import Segment
 from fastassoc.state import State
 
@@ -53,7 +53,10 @@ class Verification:
 
 
 def backup(journal: Journal, target: Path) -> Path:
-    """Copy the store, as of one moment, into a folder that appears whole."""
+    """Copy the store, as of one moment, into a folder that appears whole.
+
+    What lies in ``cache`` stays behind: it is made again where it is missing.
+    """
     if target.exists() or target.is_symlink():
         raise StoreExists(f"{target} exists: name a folder that does not.")
     if journal.path.resolve() in target.resolve().parents:
@@ -84,7 +87,10 @@ def _copy_files(journal: Journal, draft: Path, pointer: Pointer | None) -> None:
 
 
 def verify(journal: Journal, load: Callable[[], State] | None) -> Verification:
-    """Check every file, and `load` the store anew if its digest is wanted."""
+    """Check every file, and `load` the store anew if its digest is wanted.
+
+    Files in ``cache`` are no part of what is saved, and checked whenever one is used.
+    """
     with _undisturbed(journal):
         problems = list(journal.verify())
         files = 2
@@ -93,7 +99,9 @@ def verify(journal: Journal, load: Callable[[], State] | None) -> Verification:
         try:
             if pointer is not None:
                 files += 1
-                segments += manifest_of(journal, pointer)["segments"]
+                manifest = manifest_of(journal, pointer)
+                segments += manifest["segments"]
+                parts_of(manifest, pointer.manifest)
             start = 0 if pointer is None else pointer.seq
             segments += bulk_segments(entries_from(journal, start))
             check_manifests(journal, stacklevel=5)

@@ -373,10 +373,10 @@ def test_a_bulk_segment_holds_vectors_and_the_tags_of_a_session(tmp_path: Path) 
         {
             "id": "b",
             "text": "two",
-            "tags": [{"to": "a", "weight": 0.5}, {"to": "z", "weight": 0.25}],
+            "tags": [{"to": 0, "weight": 0.5}, {"to": 7, "weight": 0.25}],
         },
         {"id": "c", "text": "three", "tags": [], "vector": True},
-        {"id": "d", "text": "four", "concepts": ["x"], "tags": [{"to": "c", "weight": 0.125}]},
+        {"id": "d", "text": "four", "concepts": ["x"], "tags": [{"to": 2, "weight": 0.125}]},
     ]
     vectors = np.array([[1, 2, 3], [-4, 5, 0.5]], "<f4").tobytes()
     snapshot.create_folders(tmp_path)

@@ -182,6 +182,12 @@ class Journal:
         """Close the handle; the last one to close leaves no write-ahead log. Safe to repeat."""
         self._connections.shut(wait=True)
 
+    @property
+    def format(self) -> int:
+        """Format of the store: this version's, or that of an older one until something is saved."""
+        with self._connections.guard() as conn:
+            return self._records.meta(conn).format
+
     # -- reading --------------------------------------------------------------------------------
 
     def changed(self, position: int) -> bool:
