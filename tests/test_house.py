@@ -84,7 +84,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "snapshot": {"errors", "files", "manifest", "parquet"},
     # the verbs
     "ports": {"errors", "state"},
-    "named": {"journal", "snapshot"},
+    "named": {"errors", "journal", "snapshot"},
     "saving": TOOLS | {"journal", "snapshot", "named", "ports", "state"},
     "storecare": {"errors", "journal", "snapshot", "named", "state"},
     "store": TOOLS
