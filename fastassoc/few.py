@@ -33,8 +33,10 @@ def from_few(
     given = [row.get("vector") for row in rows]
     wrong: Reasons = {}
     vectors = None
-    if given.count(None) < len(given):
-        vectors = read_vectors(given, wrong, width)
+    if any(one is not None for one in given):
+        vectors = read_vectors(
+            given, wrong, width, lambda: _but_vectors(rows, reasons, settings, new_id is not None)
+        )
     for number, row in enumerate(rows):
         if number not in reasons:
             try:
@@ -45,6 +47,15 @@ def from_few(
     if vectors is not None:
         batch = replace(batch, vectors=some(vectors.take(pa.array(list(good), pa.int64()))))
     return batch, list(good), sorted(reasons.items())
+
+
+def _but_vectors(
+    rows: Sequence[Mapping[str, Any]], reasons: Reasons, settings: Settings, named: bool
+) -> list[int]:
+    """The rows that are good but for their vectors."""
+    bare = [{name: row[name] for name in row if name != "vector"} for row in rows]
+    new_id = str if named else None
+    return from_few(bare, dict(reasons), replace(settings, extract=False), new_id)[1]
 
 
 def unknown_fields(fields: set[Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple, cast
 from uuid import UUID
@@ -106,7 +107,7 @@ def from_dicts(
             if not unknown.isdisjoint(row):
                 reasons.setdefault(number, unknown_fields(unknown.intersection(row)))
     columns = {field: [row.get(field) for row in held] for field in FIELDS if field in fields}
-    return _assemble(_read(columns, reasons, width), len(rows), reasons, settings, new_id)
+    return _from_columns(columns, len(rows), reasons, settings, new_id, width)
 
 
 def from_arrow(
@@ -148,25 +149,36 @@ def from_columns(
     width: int | None = None,
 ) -> Checked:
     """As `from_arrow`, from columns by field: Arrow's, or lists of Python values, `n` long."""
-    reasons: Reasons = {}
-    return _assemble(_read(columns, reasons, width), n, reasons, settings, new_id)
+    return _from_columns(columns, n, {}, settings, new_id, width)
 
 
-def _read(
-    columns: Mapping[str, Column | list[Any]], reasons: Reasons, width: int | None
-) -> dict[str, Any]:
-    """The columns, checked: a row's first bad field, in the order of FIELDS, is its reason."""
+def _from_columns(
+    columns: Mapping[str, Column | list[Any]],
+    n: int,
+    reasons: Reasons,
+    settings: Settings,
+    new_id: NewId | ContentIds | None,
+    width: int | None,
+) -> Checked:
+    known = dict(reasons)
+
+    def others() -> list[int]:
+        bare = {field: column for field, column in columns.items() if field != "vector"}
+        ids = None if new_id is None else str
+        return _from_columns(bare, n, known, replace(settings, extract=False), ids, None)[1]
+
+    # a row's first bad field, in the order of FIELDS, is its reason
     out: dict[str, Any] = {}
     for field in FIELDS:
         if field in columns:
             column = columns[field]
             if field == "vector":
-                out[field] = read_vectors(column, reasons, width)
+                out[field] = read_vectors(column, reasons, width, others)
             elif isinstance(column, list):
                 out[field] = from_values(field, column, reasons)
             else:
                 out[field] = from_column(field, column, reasons)
-    return out
+    return _assemble(out, n, reasons, settings, new_id)
 
 
 def _mapping(number: int, row: Any, reasons: Reasons) -> Mapping[str, Any]:

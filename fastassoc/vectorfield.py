@@ -5,6 +5,7 @@ Both end in one check of plain numbers, so that what one refuses, the other does
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,10 @@ class Given(NamedTuple):
 
 
 def read_vectors(
-    values: Column | list[Any], reasons: Reasons, width: int | None = None
+    values: Column | list[Any],
+    reasons: Reasons,
+    width: int | None = None,
+    others: Callable[[], Sequence[int]] | None = None,
 ) -> Column | None:
     """The vectors of rows, as float32.
 
@@ -52,6 +56,9 @@ def read_vectors(
         what becomes infinite as float32), nothing but zeros (or numbers below 1.2e-38).
     width : int or None
         The width that all must have. None: that of the first vector with nothing wrong.
+    others : callable, optional
+        Gives the rows that are good but for their vectors; asked only where widths differ and
+        `width` is None, because a row that is refused must not decide it.
 
     Returns
     -------
@@ -76,7 +83,11 @@ def read_vectors(
     else:
         values = one_array(values)
         given = _from_array(values, reasons)
-    return _checked(given, len(values), reasons, width) if len(given.rows) else None
+    if not len(given.rows):
+        return None
+    if width is None:
+        width = _decided(given, others)
+    return _checked(given, len(values), reasons, width)
 
 
 # -- lists of numbers -----------------------------------------------------------------------------
@@ -100,7 +111,7 @@ def _numbers(value: Any) -> Numbers:
     if isinstance(value, np.ndarray):
         if value.ndim != 1:
             raise Bad(f"found an array of shape {value.shape}, {LIST}.")
-        if not (value.dtype.kind in "iu" or value.dtype in (np.float16, np.float32, np.float64)):
+        if not _is_plain(value.dtype):
             raise Bad(
                 f"found an array of {value.dtype}, expected float16, float32, float64 or integers."
             )
@@ -119,9 +130,14 @@ def _numbers(value: Any) -> Numbers:
         raise Bad(f"found a number {BEYOND}.") from None
 
 
+def _is_plain(kind: np.dtype[Any]) -> bool:
+    """Whether it is an integer or a float of at most 64 bits, in any byte order."""
+    return kind.kind in "iuf" and kind.itemsize <= 8
+
+
 def _is_number(value: object) -> bool:
     if isinstance(value, np.generic):
-        return isinstance(value, np.integer) or value.dtype in (np.float16, np.float32, np.float64)
+        return _is_plain(value.dtype)
     return isinstance(value, (float, int)) and not isinstance(value, bool)
 
 
@@ -176,8 +192,6 @@ def _without_nulls(given: Given, reasons: Reasons) -> Given:
 def _checked(given: Given, n: int, reasons: Reasons, width: int | None) -> Column | None:
     flat, lengths, rows = given
     ends = np.cumsum(lengths)
-    if width is None:
-        width = _decided(flat, ends, lengths)
     fits = (lengths == (width or 0)) & (lengths > 0) & (lengths <= WIDEST)
     for place in np.flatnonzero(~fits).tolist():
         one = flat[ends[place] - lengths[place] : ends[place]]
@@ -196,11 +210,17 @@ def _checked(given: Given, n: int, reasons: Reasons, width: int | None) -> Colum
     return _spread(matrix, rows, n)
 
 
-def _decided(flat: Numbers, ends: NDArray[np.int64], lengths: NDArray[np.int64]) -> int | None:
-    """Width of the first vector with nothing wrong."""
-    for end, length in zip(ends.tolist(), lengths.tolist(), strict=True):
-        if 0 < length <= WIDEST and _sound(_narrowed(flat[end - length : end])[None])[0]:
-            return int(length)
+def _decided(given: Given, others: Callable[[], Sequence[int]] | None) -> int | None:
+    """Width of the first vector with nothing wrong, of a row with nothing wrong."""
+    flat, lengths, rows = given
+    asked = (lengths > 0) & (lengths <= WIDEST)
+    if others is not None and len(np.unique(lengths[asked])) > 1:
+        asked &= np.isin(rows, np.asarray(others(), np.int64))
+    ends = np.cumsum(lengths)
+    for place in np.flatnonzero(asked).tolist():
+        one = flat[ends[place] - lengths[place] : ends[place]]
+        if _sound(_narrowed(one)[None])[0]:
+            return int(lengths[place])
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -54,3 +55,25 @@ def content_ids(contents: Sequence[bytes], namespace: UUID) -> list[str]:
         out.append(str(uuid5(namespace, name)))
         seen[content] += 1
     return out
+
+
+def vectors(
+    given: Sequence[Sequence[float] | None], width: int | None
+) -> list[list[float] | bool | None]:
+    """Each vector as float32; None where there is none, False where it is refused."""
+    out: list[list[float] | bool | None] = []
+    for numbers in given:
+        out.append(None if numbers is None else _vector(numbers))
+        if width is None and isinstance(out[-1], list):
+            width = len(out[-1])
+    return [False if isinstance(one, list) and len(one) != width else one for one in out]
+
+
+def _vector(numbers: Sequence[float]) -> list[float] | bool:
+    try:
+        found = [struct.unpack("<f", struct.pack("<f", one))[0] for one in numbers]
+    except OverflowError:
+        return False
+    if any(one != one or abs(one) == float("inf") for one in found):
+        return False
+    return found if any(abs(one) >= 2.0**-126 for one in found) else False
