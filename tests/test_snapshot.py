@@ -748,16 +748,21 @@ def test_the_page_tells_the_columns_that_are_written() -> None:
     from fastassoc.linkview import LINKS_SCHEMA
     from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA
 
+    ends = [pa.field(name, pa.int64()) for name in ("a", "b")]
+    between_notes = pa.schema([*ends, *list(LINKS_SCHEMA)[2:]])
+    vectors = pa.schema([("seq", pa.int64()), ("vector", pa.list_(pa.float32(), 7))])
     for kind, schema in {
         "notes": NOTES_SCHEMA,
         "notestate": NOTESTATE_SCHEMA,
         "vocabulary": VOCABULARY_SCHEMA,
         "links-concept": LINKS_SCHEMA,
+        "links-note": between_notes,
+        "vectors": vectors,
+        "vectors-next": vectors,
     }.items():
         told = columns_told(kind)
-        assert ", ".join(f"{name} {type_}" for name, type_, _ in told) == parquet.schema_text(
-            schema
-        )
+        text = ", ".join(f"{name} {type_}" for name, type_, _ in told)
+        assert text.replace("[n]", "[7]") == parquet.schema_text(schema)
         if kind.startswith("note"):
             assert [null for *_, null in told] == [field.nullable for field in schema]
 
@@ -784,7 +789,13 @@ def test_the_page_s_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     }
     parts = [snapshot.write_segment(root, kind, pa.table(table)) for kind, table in tables.items()]
     parts.append(snapshot.write_segment(root, "links-concept", link))
+    points = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
+    vectors = pa.table({"seq": [0, 1], "vector": points})
+    parts.append(snapshot.write_segment(root, "vectors", vectors))
     snapshot.write_manifest(root, 12, content(segments=parts))
-    code = PAGE.split("```python\n")[1].split("```")[0] + "print(links.rows(), notes.rows())"
+    code = "".join(block.split("```")[0] for block in PAGE.split("```python\n")[1:])
+    code += "print(links.rows(), notes.rows(), vectors.rows())"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.endswith("[('Coffee', 'milk', 3.5, 1.5)] [('n1', 'y', 6)]\n")
+    assert ran.stdout.endswith(
+        "[('Coffee', 'milk', 3.5, 1.5)] [(1, 'n1', 'y', 6)] [('n1', [3.0, 4.0])]\n"
+    )
