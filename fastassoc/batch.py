@@ -29,7 +29,7 @@ NOTE_COLUMNS: dict[str, pa.DataType] = {
     "metadata": pa.string(),
     "supersedes": pa.list_(pa.string()),
     # note links that the write makes, resolved under the lock: no caller gives them
-    "tags": pa.list_(pa.struct([("to", pa.string()), ("weight", pa.float64())])),
+    "tags": pa.list_(pa.struct([("to", pa.int64()), ("weight", pa.float64())])),
 }
 
 
@@ -266,7 +266,7 @@ def vector_array(matrix: NDArray[np.float32], null: NDArray[np.bool_] | None = N
 
 
 def _apart(tags: pa.Array) -> list[pa.Array]:
-    """The two halves of ``tags``: lists of ids, and of weights."""
+    """The two halves of ``tags``: lists of sequences, and of weights."""
     offsets, gone = _offsets(tags)
     return [pa.ListArray.from_arrays(offsets, half, mask=gone) for half in tags.flatten().flatten()]
 

@@ -7,13 +7,19 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fastassoc.answers import Recall
+from fastassoc.embed import Embedder
+from fastassoc.errors import InvalidInput
+from fastassoc.joining import tag_weights
 from fastassoc.kernels.links import pair_keys
-from fastassoc.links import LinkMatrix
+from fastassoc.links import LinkMatrix, keys_of
 from fastassoc.notes import NotesView
 from fastassoc.reader import Reader
 from fastassoc.settings import Settings
 from fastassoc.state import StateView
+from fastassoc.tagging import cosine_tags
 
 __all__ = ["Control"]
 
@@ -28,12 +34,25 @@ class Control(Reader):
     settings : Settings
     now : callable
         Gives microseconds UTC.
+    embedder : Embedder, optional
+        The memory's.
     """
 
-    def __init__(self, view: StateView, settings: Settings, now: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        view: StateView,
+        settings: Settings,
+        now: Callable[[], int],
+        embedder: Embedder | None = None,
+    ) -> None:
         self._settings = settings
         self._clock = now
-        self._fixed = replace(view, links=written_links(view.notes, view.settings).view())
+        self._embedder = embedder
+        self._fixed = replace(
+            view,
+            links=written_links(view.notes, view.settings).view(),
+            note_links=session_links(view).view(),
+        )
 
     @property
     def settings(self) -> Settings:
@@ -45,6 +64,12 @@ class Control(Reader):
 
     def _now(self) -> int:
         return self._clock()
+
+    def _may_reinforce(self) -> None:
+        raise InvalidInput("reinforce: the control only reads; leave it out.")
+
+    def _reinforce(self, recall: Recall, session: str | None) -> None:
+        self._may_reinforce()
 
     def __repr__(self) -> str:
         return "<fastassoc control: links rebuilt from the notes alone>"
@@ -65,3 +90,41 @@ def written_links(notes: NotesView, settings: Settings) -> LinkMatrix:
         part = concepts[spans[0] : spans[-1]]
         links.write(pair_keys(part, spans - spans[0]), int(at[start]))
     return links
+
+
+def session_links(view: StateView) -> LinkMatrix:
+    """The links that the sessions of the live notes write between them."""
+    settings, notes = view.settings, view.notes
+    links = LinkMatrix(settings.note_links, settings.valence_rate)
+    names = notes.table.plain["session"].to_arrow(0, notes.n).to_pylist()
+    members: dict[str, list[int]] = {}
+    for row in np.flatnonzero(notes.alive).tolist():
+        if names[row] is not None:
+            members.setdefault(names[row], []).append(row)
+    found = [session_pairs(view, np.array(rows, np.int64)) for rows in members.values()]
+    newer, older, steps = map(np.concatenate, zip(NO_PAIRS, *found, strict=True))
+    at = notes.table.written_at.array
+    order = np.argsort(newer, kind="stable")
+    newer, older, steps = newer[order], older[order], steps[order]
+    cuts = np.flatnonzero(np.diff(at[newer])) + 1
+    for start, stop in pairwise([0, *cuts.tolist(), len(newer)] if len(newer) else []):
+        keys = keys_of(newer[start:stop], older[start:stop])
+        links.write(keys, int(at[newer[start]]), steps[start:stop])
+    return links
+
+
+NO_PAIRS = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+
+
+def session_pairs(
+    view: StateView, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Pairs (newer, older) of a session's rows that are linked, and the weight of each."""
+    settings = view.settings
+    if settings.session_links == "consecutive":
+        return rows[1:], rows[:-1], np.full(max(0, len(rows) - 1), settings.note_links.write_step)
+    vectors, _ = view.points.take(rows)
+    if settings.session_links != "cosine" or not vectors.shape[1]:
+        return NO_PAIRS
+    newer, older, cosines = cosine_tags(vectors, 0, settings.tag_window, settings.tag_least)
+    return rows[newer], rows[older], tag_weights(settings, cosines)

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from fastassoc import query as checks
 from fastassoc.batch import NoteBatch
+from fastassoc.embed import Embedder, identity, require_same
 from fastassoc.errors import (
     ClosedHandle,
     FastAssocError,
@@ -26,7 +27,7 @@ from fastassoc.errors import (
     StoreError,
 )
 from fastassoc.ports import Held, Port
-from fastassoc.reader import Reader
+from fastassoc.reader import Reader, check_width
 from fastassoc.reports import Report
 from fastassoc.settings import Settings
 from fastassoc.state import Operation, State, StateView
@@ -36,7 +37,8 @@ __all__ = ["Handle", "Prepared"]
 
 MAX_ID = 512  # bytes of an operation's id
 
-Prepared = tuple[dict[str, Any], NoteBatch | None]
+# an operation's body, and the notes or the vectors that belong to it
+Prepared = tuple[dict[str, Any], NoteBatch | bytes | None]
 
 
 def check_operation_id(operation_id: str | None) -> None:
@@ -77,6 +79,25 @@ class Handle(Reader):
         self._applied = Condition(self._lock)
         self._now()
 
+    def _use(self, embedder: Embedder | None) -> None:
+        """Take an embedder, the store's own; one that has none yet remembers it."""
+        if embedder is None:
+            return
+        told = identity(embedder)
+
+        def prepare(state: State) -> Prepared | Report:
+            require_same(state.space.embedder, embedder)
+            if state.space.embedder is not None:
+                return Report()
+            check_width(told["dim"], state.space.dim)
+            return {"embedder": told}, None
+
+        if self._port.read_only:
+            prepare(self._state)
+        else:
+            self._change("embedder", prepare, None)
+        self._embedder = embedder
+
     def _change(
         self, kind: str, prepare: Callable[[State], Prepared | Report], operation_id: str | None
     ) -> Report:
@@ -96,7 +117,11 @@ class Handle(Reader):
                 return Report(repeated=True, ids=known, position=self._state.position)
             made, at = prepare(self._state), max(self._now(), self._state.time)
             if not isinstance(made, Report):
-                report = self._save(held, Operation(kind, at, made[0], operation_id, made[1]))
+                body, data = made
+                batch = data if isinstance(data, NoteBatch) else None
+                vectors = data if isinstance(data, bytes) else None
+                operation = Operation(kind, at, body, operation_id, batch, vectors)
+                report = self._save(held, operation)
             elif operation_id is None:
                 return replace(made, position=self._state.position)
             else:  # there was nothing to do, and a repeat must do nothing either

@@ -17,6 +17,7 @@ from fastassoc.kernels import links as kernels
 __all__ = ["LINKS_SCHEMA", "Expansion", "Hop", "Link", "LinkColumns", "LinkView"]
 
 _A = NDArray[Any]
+_ALL = np.empty(0, np.uint8)  # every id is allowed
 
 _FIELDS: list[tuple[str, pa.DataType]] = [
     ("a", pa.uint32()),
@@ -327,6 +328,7 @@ class LinkView:
         product: bool = False,
         max_fanout: int | None = None,
         now: int = 0,
+        allowed: NDArray[np.uint8] | None = None,
     ) -> Expansion:
         """Follow links from the asked ids, level by level.
 
@@ -351,6 +353,8 @@ class LinkView:
             lower id first among equals.
         now : int
             Time of the read, microseconds UTC, for layers that fade.
+        allowed : uint8[ids], optional
+            1 for ids that may be reached, as results or steps on the way; by default all.
 
         Raises
         ------
@@ -369,6 +373,7 @@ class LinkView:
         scratch.need(self.n_ids)
         ids, strengths, hop_ids, raw, parents, ptr = kernels.expand(
             sources,
+            _ALL if allowed is None else allowed,
             cut,
             self._both(cut),
             hops,

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from fastassoc import query as checks
@@ -17,6 +18,7 @@ from fastassoc.answers import Hit, Recall
 from fastassoc.batch import NoteBatch
 from fastassoc.concepts import fold_name
 from fastassoc.control import Control
+from fastassoc.embed import require_same, resolve
 from fastassoc.errors import (
     AmbiguousLink,
     BatchRejected,
@@ -29,12 +31,15 @@ from fastassoc.fields import from_values
 from fastassoc.filters import allowed_rows, check_where
 from fastassoc.handle import Handle, Prepared
 from fastassoc.ids import id_maker
+from fastassoc.joining import tagged
+from fastassoc.moving import move, with_embeddings
 from fastassoc.ports import InMemory
 from fastassoc.reports import Report, Written
 from fastassoc.rows import from_arrow, from_dicts
 from fastassoc.settings import Settings, on_grid
 from fastassoc.state import State
 from fastassoc.store import Store, Verification
+from fastassoc.times import micros
 
 if TYPE_CHECKING:
     from fastassoc.ingest import IngestProgress, IngestReport
@@ -54,8 +59,10 @@ class Memory(Handle):
     ----------
     settings : Settings, optional
         `Settings.counts` by default.
-    embedder : optional
-        Not in this version.
+    embedder : str, object or callable, optional
+        What makes vectors of texts: a name (``"wordllama"``, ``"minilm"``), an object with
+        ``name``, ``dim`` and ``embed(list of str)``, a model with ``encode``, or a callable that
+        takes a list of texts and returns float32 [n, dim].
     clock : callable, optional
         Returns the time as an aware datetime; the system's by default.
 
@@ -76,9 +83,9 @@ class Memory(Handle):
         clock: Callable[[], datetime] | None = None,
     ) -> None:
         check_settings(settings)
-        no_embedder(embedder)
         state = State(settings or Settings.counts())
         self._setup(InMemory(), state, None, clock)
+        self._use(resolve(embedder))
 
     # -- writing --------------------------------------------------------------------------------
 
@@ -104,6 +111,8 @@ class Memory(Handle):
     ) -> Written:
         """Store a note; each pair of its concepts is linked, or its link grows.
 
+        With a session it is linked to earlier notes of that session, as the settings say.
+
         Parameters
         ----------
         text : str
@@ -111,8 +120,9 @@ class Memory(Handle):
             Names, at most 256; None extracts them from the text, an empty list means none.
         subjects : list of str, optional
             What the note is about, such as a title; these are concepts of it too.
-        vector : optional
-            Not in this version.
+        vector : array of float32 [dim], or list of float, optional
+            The note as a point; as wide as all others of the store. Without it the embedder
+            makes one of the text, if the memory has an embedder.
         id : str, optional
             An id of yours; a UUID (version 7) otherwise.
         domain : str, optional
@@ -122,9 +132,12 @@ class Memory(Handle):
             microseconds (not seconds) since 1970.
         metadata : mapping, optional
             A JSON object.
-        session, category, fingerprint, external_ref, author : str, optional
+        session, fingerprint, external_ref, author : str, optional
+        category : str, optional
+            ``"episodic"``, ``"semantic"``, ``"procedural"`` and ``"core"`` say how it fades; any
+            other fades as episodic.
         importance : float, optional
-            In [0, 1].
+            In [0, 1]; 0.5 by default.
         supersedes : list of str, optional
             Ids of notes that this one replaces: they leave default reads. Ids of no live note
             written before are told as the report's `missing`.
@@ -169,9 +182,10 @@ class Memory(Handle):
             "supersedes": supersedes,
         }
         self._usable(writing=True)
-        batch, _, refused = from_dicts([row], self.settings, id_maker(operation_id))
+        batch, _, refused = from_dicts([row], self.settings, id_maker(operation_id), self._width)
         if refused:
             raise InvalidInput(refused[0][1])
+        batch = self._embedded(batch)
         note = batch.columns["id"][0].as_py()
 
         def prepare(state: State) -> Prepared:
@@ -180,7 +194,7 @@ class Memory(Handle):
                     f"a note with the id {note!r} exists: choose another id, or use write_batch "
                     'with on_duplicate="replace" or "skip".'
                 )
-            return {"on_duplicate": "error"}, batch
+            return {"on_duplicate": "error"}, self._settled(state, batch, "error")
 
         report = self._change("write", prepare, operation_id)
         # a repeat names the note that the first call wrote, where the journal still tells it
@@ -235,6 +249,7 @@ class Memory(Handle):
         batch, numbers, refused = self._resolve(rows, operation_id)
         if refused and on_error == "raise":
             raise BatchRejected(refused)
+        batch = self._embedded(batch, skip=on_duplicate == "skip")
 
         def prepare(state: State) -> Prepared | Report:
             kept, bad = batch, list(refused)
@@ -255,7 +270,7 @@ class Memory(Handle):
             reasons.extend(sorted(bad))
             if not len(kept):
                 return Report()
-            return {"on_duplicate": on_duplicate}, kept
+            return {"on_duplicate": on_duplicate}, self._settled(state, kept, on_duplicate)
 
         reasons: list[tuple[int, str]] = []
         report = self._change("write", prepare, operation_id)
@@ -268,13 +283,47 @@ class Memory(Handle):
         new_id = id_maker(operation_id)
         table = as_table(rows)
         if table is not None:
-            return from_arrow(table, self.settings, new_id)
+            return from_arrow(table, self.settings, new_id, self._width)
         if isinstance(rows, (str, bytes, Mapping)) or not hasattr(rows, "__iter__"):
             raise InvalidInput(
                 f"rows: found {type(rows).__name__}, expected a list of mappings, an Arrow table "
                 "or a data frame. To read a file, use ingest."
             )
-        return from_dicts(list(rows), self.settings, new_id)
+        return from_dicts(list(rows), self.settings, new_id, self._width)
+
+    @property
+    def _width(self) -> int | None:
+        """The width that a vector must have, None while any will do."""
+        return self._state.space.dim
+
+    def _embedded(self, batch: NoteBatch, *, skip: bool = False) -> NoteBatch:
+        """The batch with vectors, made of the texts, for notes that came without one.
+
+        `skip` leaves out notes whose ids exist: they will not be written.
+        """
+        if self._embedder is None or not len(batch):
+            return batch
+        require_same(self._state.space.embedder, self._embedder)
+        _, held = batch.vector_matrix()
+        wanted = np.ones(len(batch), np.bool_)
+        wanted[held] = False
+        if skip:
+            known = self._state.notes.rows
+            wanted &= np.array([note not in known for note in batch.columns["id"].to_pylist()])
+        return with_embeddings(batch, np.flatnonzero(wanted), self._embedder)
+
+    def _settled(self, state: State, batch: NoteBatch, on_duplicate: str) -> NoteBatch:
+        """The batch as it is journalled, checked against the store as it is now."""
+        if batch.dim is not None:
+            if self._embedder is not None:
+                require_same(state.space.embedder, self._embedder)
+            dim = state.space.dim
+            if dim is not None and batch.dim != dim:
+                raise InvalidInput(
+                    f"vector: found {batch.dim} numbers, expected {dim}, as the store's vectors "
+                    "have. Nothing was stored."
+                )
+        return tagged(state, batch, on_duplicate)
 
     def ingest(
         self,
@@ -357,6 +406,7 @@ class Memory(Handle):
             lambda batch, ledger: self._commit_batch(batch, ledger, on_duplicate),
             source,
             settings=self.settings,
+            width=self._width,
             columns=columns,
             format=format,
             metadata_columns=metadata_columns,
@@ -387,6 +437,7 @@ class Memory(Handle):
         self, batch: NoteBatch, ledger: dict[str, Any] | None, on_duplicate: str
     ) -> Report:
         """Save one batch of an ingest with its place in the ledger, as one operation."""
+        batch = self._embedded(batch, skip=on_duplicate == "skip")
 
         def prepare(state: State) -> Prepared | Report:
             body: dict[str, Any] = {"on_duplicate": on_duplicate}
@@ -405,7 +456,7 @@ class Memory(Handle):
                 if all(note in known for note in batch.columns["id"].to_pylist()):
                     seen = Report(skipped=len(batch))
                     return seen if not self._marks(state, ledger) else (body, batch.take([]))
-            return body, batch
+            return body, self._settled(state, batch, on_duplicate)
 
         return self._change("write", prepare, None)
 
@@ -429,8 +480,9 @@ class Memory(Handle):
         """Teach from an outcome: the links from what was asked to what was used grow or shrink.
 
         Each unordered pair of an asked and a used concept changes once, by ``outcome`` times the
-        layer's step. A negative outcome makes no link that was not there. Valences of the links
-        and of the used notes move towards the outcome.
+        layer's step, and so does each pair of used notes where the note layer is taught. A
+        negative outcome makes no link that was not there. Valences of the links and of the used
+        notes move towards the outcome.
 
         Parameters
         ----------
@@ -439,7 +491,8 @@ class Memory(Handle):
         asked : list of str, optional
             Concepts that were asked.
         used : list of str or Hit, optional
-            Notes that were used: their concepts count as used.
+            Notes that were used: their concepts count as used. At most 1,000 where the note
+            layer is taught.
         used_concepts : list of str, optional
         outcome : float
             How much it helped, in [-1, 1].
@@ -478,7 +531,13 @@ class Memory(Handle):
             "names": self._spelled(given),
             "outcome": amount,
             "amount": on_grid(amount * self.settings.concept_links.teach_step),
+            "together": on_grid(amount * self.settings.note_links.teach_step),
         }
+        if body["together"] and len(ids) > checks.MOST_REINFORCED:
+            raise InvalidInput(
+                f"used: found {len(ids)} notes, expected at most {checks.MOST_REINFORCED}: every "
+                "two of them would be linked."
+            )
         missing: list[str] = []
 
         def prepare(state: State) -> Prepared | Report:
@@ -506,15 +565,17 @@ class Memory(Handle):
         layer: str | None = None,
         operation_id: str | None = None,
     ) -> Report:
-        """Add to the taught part of a link between two concepts; the layer's bounds hold.
+        """Add to the taught part of a link; the layer's bounds hold.
+
+        Ids of two live notes are linked in the note layer, any other names as concepts.
 
         Parameters
         ----------
         a, b : str
         weight : float
             What to add; negative takes away.
-        layer : {"concept"}, optional
-            Say it where both names are also ids of notes.
+        layer : {"concept", "note"}, optional
+            Say it where both names are concepts and also ids of notes.
         operation_id : str, optional
 
         Returns
@@ -525,6 +586,8 @@ class Memory(Handle):
         ------
         AmbiguousLink
             Both names are ids of live notes and names of concepts.
+        NoteNotFound
+            ``layer="note"``, and a name is no live note's id.
         InvalidInput
             A value cannot be taken, or a is b.
 
@@ -547,7 +610,7 @@ class Memory(Handle):
         Parameters
         ----------
         a, b : str
-        layer : {"concept"}, optional
+        layer : {"concept", "note"}, optional
         operation_id : str, optional
 
         Returns
@@ -557,7 +620,7 @@ class Memory(Handle):
 
         Raises
         ------
-        AmbiguousLink, InvalidInput
+        AmbiguousLink, NoteNotFound, InvalidInput
             As in `link`.
 
         Examples
@@ -579,27 +642,95 @@ class Memory(Handle):
         layer: str | None,
         operation_id: str | None,
     ) -> Report:
-        checks.one_of(layer, "layer", (None, "concept"))
+        checks.one_of(layer, "layer", (None, "concept", "note"))
         checks.list_of_names([a, b], "names")
-        spelled = self._spelled([a, b])
-        if len(spelled) < 2:
-            raise InvalidInput(f"{a!r} and {b!r} are one concept: a link joins two.")
 
         def prepare(state: State) -> Prepared:
-            if layer is None and a in state.notes.rows and b in state.notes.rows:
-                keys = (state.vocabulary.find_key(key) for key, _ in spelled)
-                if all(key is not None for key in keys):
-                    raise AmbiguousLink(
-                        f"{a!r} and {b!r} are ids of notes and names of concepts: pass "
-                        'layer="concept" to link the concepts.'
-                    )
-                raise InvalidInput(
-                    f"{a!r} and {b!r} are ids of notes, and this version links concepts only: "
-                    'pass layer="concept" if these are names.'
-                )
+            if layer == "note" or (layer is None and self._are_notes(state, a, b)):
+                for note in (a, b):
+                    if note not in state.notes.rows:
+                        raise NoteNotFound(f"no live note has the id {note!r}.")
+                if a == b:
+                    raise InvalidInput(f"{a!r} is given twice: a link joins two notes.")
+                return {"layer": "note", "a": a, "b": b, **body}, None
+            spelled = self._spelled([a, b])
+            if len(spelled) < 2:
+                raise InvalidInput(f"{a!r} and {b!r} are one concept: a link joins two.")
             return {"layer": "concept", "a": spelled[0], "b": spelled[1], **body}, None
 
         return self._change(kind, prepare, operation_id)
+
+    def _are_notes(self, state: State, a: str, b: str) -> bool:
+        """Whether two names can only be ids of notes; refuse what can be both."""
+        if a not in state.notes.rows or b not in state.notes.rows:
+            return False
+        if all(state.vocabulary.find(name) is not None for name in (a, b)):
+            raise AmbiguousLink(
+                f"{a!r} and {b!r} are ids of notes and names of concepts: say layer="
+                '"note" or layer="concept".'
+            )
+        return True
+
+    # -- keeping and fading ---------------------------------------------------------------------
+
+    def _may_reinforce(self) -> None:
+        self._usable(writing=True)
+
+    def _reinforce(self, recall: Recall, session: str | None) -> None:
+        """Strengthen what a read returned, as one operation."""
+        linked = [hit.id for hit in recall if hit.source == "association"]
+        direct = [hit.id for hit in recall if hit.source != "association"]
+
+        def prepare(state: State) -> Prepared | Report:
+            held = state.notes.rows
+            body = {
+                "direct": [note for note in direct if note in held],
+                "associated": [note for note in linked if note in held],
+                "session": session,
+                "amount": state.settings.reinforce_step,
+            }
+            return (body, None) if body["direct"] or body["associated"] else Report()
+
+        if len(recall):
+            self._change("reinforce", prepare, None)
+
+    def tick(self, now: Any = None, *, operation_id: str | None = None) -> Report:
+        """Do what time asks for: notes long at the floor of their retention move to the cold tier.
+
+        Days count, never calls: a second call at the same time does nothing, and any process may
+        call it. Weights and retention need no tick; they fade by the clock.
+
+        Parameters
+        ----------
+        now : datetime, str or int, optional
+            The time to look at; the clock's by default. Naive times are UTC.
+        operation_id : str, optional
+
+        Returns
+        -------
+        Report
+            ``updated`` notes moved.
+
+        Raises
+        ------
+        InvalidInput
+            `now` is no time.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory(settings=fa.Settings.cognitive())
+        >>> nid = mem.write("Tea is hot.", created_at="2026-01-01")
+        >>> mem.tick().updated, mem.tick("2040-01-01").updated, mem.get(nid).tier
+        (0, 1, 'cold')
+        """
+        asked = None if now is None else micros(now, "now")
+
+        def prepare(state: State) -> Prepared | Report:
+            at = max(self._now(), state.time) if asked is None else asked
+            return ({"now": at}, None) if len(state.due(at)) else Report()
+
+        return self._change("tick", prepare, operation_id)
 
     # -- changing and forgetting ----------------------------------------------------------------
 
@@ -703,7 +834,8 @@ class Memory(Handle):
         ----------
         operation_id : str, optional
         **changes
-            Read fields of `Settings`; a rule's threshold is ``concept_threshold``.
+            Read fields of `Settings`. A rule's field goes by its names with an underscore:
+            ``concept_threshold``, ``note_threshold``, ``retention_power``.
 
         Returns
         -------
@@ -724,10 +856,11 @@ class Memory(Handle):
         >>> mem.settings.concept_links.threshold
         3.0
         """
-        asked = {
-            "concept_links.threshold" if name == "concept_threshold" else name: value
-            for name, value in changes.items()
+        known = {
+            field.replace("_links.", "_").replace(".", "_"): field
+            for field in Settings.read_fields()
         }
+        asked = {known.get(name, name): value for name, value in changes.items()}
         if not asked:
             raise InvalidInput(
                 f"configure: name a setting: {', '.join(sorted(Settings.read_fields()))}."
@@ -766,7 +899,7 @@ class Memory(Handle):
         with self._still() as state:
             view = state.view(text=True)
             view = replace(view, notes=state.notes.copy().view())
-        return Control(view, self.settings, self._now)
+        return Control(view, self.settings, self._now, self._embedder)
 
     # -- the store ------------------------------------------------------------------------------
 
@@ -903,22 +1036,49 @@ class Memory(Handle):
         self._usable()
         return self._store("backup").backup(folder_of(target))
 
-    def reembed(self, embedder: Any) -> Report:
-        """Not in this version: it keeps no vectors.
+    def reembed(
+        self, embedder: Any, *, progress: Callable[[int, int], None] | None = None
+    ) -> Report:
+        """Move the memory to another embedder, or give vectors to notes that have none.
+
+        Texts are embedded batch by batch, each batch saved; a move that was cut off goes on
+        where it stopped when it is called again. Until the last batch reads see the old vectors.
+        With the embedder that the store has already, only notes without a vector get one.
+
+        Parameters
+        ----------
+        embedder : str, object or callable
+            As for `fastassoc.open`.
+        progress : callable, optional
+            Called after each batch with the notes done, and all.
+
+        Returns
+        -------
+        Report
+            ``updated`` notes that this call gave a vector.
 
         Raises
         ------
         InvalidInput
-            Always.
+            It is no embedder, or gave something else than vectors.
 
         Examples
         --------
         >>> import fastassoc as fa
-        >>> fa.Memory().reembed(None)
-        Traceback (most recent call last):
-        fastassoc.errors.InvalidInput: reembed: this version keeps no vectors.
+        >>> mem = fa.Memory()
+        >>> nid = mem.write("Tea is hot.")
+        >>> mem.reembed(lambda texts: [[len(text), 1.0] for text in texts]).updated
+        1
+        >>> mem.get(nid).vector.tolist()
+        [11.0, 1.0]
         """
-        raise InvalidInput("reembed: this version keeps no vectors.")
+        target = resolve(embedder)
+        if target is None:
+            raise InvalidInput("embedder: found None, expected a name, an object or a callable.")
+        self._usable(writing=True)
+        report = move(self._view, self._change, target, progress)
+        self._embedder = target
+        return report
 
     def _store(self, verb: str) -> Store:
         if not isinstance(self._port, Store):
@@ -1029,8 +1189,9 @@ def open_memory(
     settings : Settings, optional
         Those of a new store. For an existing one the state fields must be the store's; read
         fields hold for this handle.
-    embedder : optional
-        Not in this version.
+    embedder : str, object or callable, optional
+        As for `Memory`. A store remembers its embedder by name and width and refuses another; it
+        opens without one, too: then text and concepts are read, and vectors wait.
     sync : {"full", "normal", "off"}
         What a returned call means: it is on disk; in the journal, surviving a kill; the same
         without any sync, for loads that can be repeated.
@@ -1049,6 +1210,8 @@ def open_memory(
         There is none, and `create` is false or `read_only` true.
     SettingsMismatch
         The store was made with other settings.
+    EmbedderMismatch
+        The store's vectors come from another embedder.
     CorruptStore, FormatTooNew, ReadOnlyStore, StoreLocked
         The store cannot be opened; the message says why.
 
@@ -1063,7 +1226,7 @@ def open_memory(
     True
     """
     check_settings(settings)
-    no_embedder(embedder)
+    found = resolve(embedder)
     checks.one_of(sync, "sync", ("full", "normal", "off"))
     wait = checks.real(timeout, "timeout", 0.0, 1e6)
     for name, value in (("create", create), ("read_only", read_only)):
@@ -1088,6 +1251,7 @@ def open_memory(
         if settings is not None:
             state.settings.require_same_state(settings)
         memory._setup(port, state, settings, clock)
+        memory._use(found)
     except BaseException:
         port.close()
         raise
@@ -1147,12 +1311,6 @@ def check_settings(settings: object) -> None:
     """Refuse what is no Settings."""
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidInput(f"settings: found {settings!r}, expected fastassoc.Settings(...).")
-
-
-def no_embedder(embedder: object) -> None:
-    """Refuse an embedder: vectors are not in this version."""
-    if embedder is not None:
-        raise InvalidInput("embedder: this version reads by text and concepts; leave it out.")
 
 
 def repeated_ids(batch: NoteBatch, state: State) -> list[tuple[int, str]]:

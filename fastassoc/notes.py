@@ -21,10 +21,14 @@ from fastassoc.columns import ArrowColumn, Growable
 from fastassoc.kernels.notes import prefixes
 from fastassoc.metadata import MetadataIndex
 from fastassoc.postings import Postings, PostingsView
+from fastassoc.retention import NoteStates, StatesView
+from fastassoc.sessions import Sessions
+from fastassoc.settings import RetentionRule
 
-__all__ = ["NOTES_SCHEMA", "Note", "NoteTable", "NotesView"]
+__all__ = ["DEFAULT_IMPORTANCE", "NOTES_SCHEMA", "Note", "NoteTable", "NotesView"]
 
 DEFAULT_DOMAIN = "general"
+DEFAULT_IMPORTANCE = 0.5
 PLAIN = ("session", "category", "importance", "fingerprint", "external_ref", "author", "metadata")
 
 NOTES_SCHEMA = pa.schema(
@@ -59,11 +63,13 @@ NOTESTATE_SCHEMA = pa.schema(
         pa.field("tier", pa.string()),
         pa.field("superseded_by", pa.string()),
         pa.field("metadata", pa.string()),
+        pa.field("category", pa.string()),
+        pa.field("sessions", pa.string()),
     ]
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Note:
     """A stored note, as `Memory.get` and `Memory.recent` give it.
 
@@ -79,8 +85,18 @@ class Note:
         Mean tendency of the outcomes it took part in, in [-1, 1].
     importance : float
     session, category, fingerprint, external_ref, author : str or None
+        The category is ``"core"`` once a note became one.
     supersedes, superseded_by : list of str
         Ids of the notes that it replaced, and of those that replaced it.
+    vector : numpy.ndarray of float32 [dim], or None
+    stability : float
+        How well it withstands time, in [0, 1]; see `RetentionRule`.
+    accesses : int
+        Reinforced reads that returned it.
+    last_access : datetime
+        The last of them, or when it was written.
+    tier : {"hot", "cold"}
+        Cold notes are found by links, text and concepts, not by their vectors.
     """
 
     id: str
@@ -100,12 +116,17 @@ class Note:
     author: str | None
     supersedes: list[str]
     superseded_by: list[str]
+    vector: NDArray[np.float32] | None
+    stability: float
+    accesses: int
+    last_access: datetime
+    tier: str
 
 
 class NoteTable:
     """Notes by row, a row being the order of writing among those in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, retention: RetentionRule) -> None:
         self.ids: list[str] = []
         self.rows: dict[str, int] = {}
         self.next_seq = 0
@@ -129,6 +150,8 @@ class NoteTable:
         self.valence: dict[int, float] = {}
         self.metadata_updates: dict[int, str] = {}
         self.chains = Chains()
+        self.sessions = Sessions()
+        self.states = NoteStates(retention)
         self._look_up()
 
     # -- changes, under the owner's lock -----------------------------------------------------
@@ -167,9 +190,19 @@ class NoteTable:
         ones = np.ones(n, np.uint8)
         self.alive.append(ones)
         self.current.append(ones)
+        importance = weights(columns.get("importance"), n)
+        self.states.append(importance, columns.get("category"), written_at)
         self.ids.extend(ids)
         self.rows.update(zip(ids, range(first, first + n), strict=True))
         self.n_alive += n
+
+    def join_sessions(
+        self, rows: NDArray[np.int64], names: pa.Array | None
+    ) -> list[tuple[int, int]]:
+        """Enter new rows into their sessions; pairs of the live note before each, and it."""
+        if names is None or not len(rows):
+            return []
+        return list(self.sessions.extend(int(rows[0]), names.to_pylist(), self.alive.array))
 
     def _add_concepts(
         self,
@@ -211,6 +244,7 @@ class NoteTable:
                 current[older] = alive[older]
             self.valence.pop(row, None)
             self.metadata_updates.pop(row, None)
+        self.states.forget(rows)
         self.alive.replace(alive)
         self.current.replace(current)
         self.n_alive -= len(rows)
@@ -262,6 +296,8 @@ class NoteTable:
                 setattr(other, name, copy(value))
         other.plain = {name: copy(column) for name, column in self.plain.items()}
         other.chains = deepcopy(self.chains)
+        other.sessions = deepcopy(self.sessions)
+        other.states = self.states.copy()
         other.df.replace(self.df.array.copy())
         other.declared.replace(self.declared.array.copy())
         other._look_up()
@@ -315,6 +351,7 @@ class NoteTable:
             df=self.df.array,
             declared=self.declared.array,
             postings=self.postings.view(),
+            states=self.states.view(),
         )
 
     # -- disk -----------------------------------------------------------------------------------
@@ -359,7 +396,9 @@ class NoteTable:
 
     def state_to_arrow(self) -> pa.Table:
         """What may change about a live note, for the notes where it did."""
-        rows = sorted({*self.valence, *self.metadata_updates, *self.chains.replaced()})
+        changed = {*self.states.changed().tolist(), *self.chains.replaced()}
+        rows = sorted(changed.union(self.valence, self.metadata_updates))
+        rows = [row for row in rows if self.alive.array[row]]
         n = len(rows)
         columns = {
             "seq": pa.array(self.seq.array[rows] if n else [], pa.int64()),
@@ -368,6 +407,7 @@ class NoteTable:
                 [dumped(self.named(self.chains.newer(row))) for row in rows], pa.string()
             ),
             "metadata": pa.array([self.metadata_updates.get(row) for row in rows], pa.string()),
+            **self.states.to_columns(rows),
         }
         return pa.Table.from_arrays(
             [columns.get(f.name, pa.nulls(n, f.type)) for f in NOTESTATE_SCHEMA],
@@ -390,6 +430,8 @@ class NoteTable:
             flat = concepts.flatten().to_numpy()
             ptr = offsets_of(concepts)
             marked = mark_subjects(flat, ptr, subjects.flatten().to_numpy(), offsets_of(subjects))
+            first = len(self.ids) - len(part)
+            self.join_sessions(np.arange(first, len(self.ids)), columns.get("session"))
             self._add_concepts(flat, ptr, marked, extracted)
         self.next_seq = next_seq
         self._restore_state(state)
@@ -398,6 +440,7 @@ class NoteTable:
         seqs = state.column("seq").to_numpy()
         rows = np.searchsorted(self.seq.array, seqs).tolist()
         current = self.current.array.copy()
+        self.states.restore(rows, state)
         values = state.select(["valence", "superseded_by", "metadata"]).to_pylist()
         for row, value in zip(rows, values, strict=True):
             if value["valence"]:
@@ -439,6 +482,7 @@ class NotesView:
     df: NDArray[np.int64]
     declared: NDArray[np.int64]
     postings: PostingsView
+    states: StatesView
 
 
 class RowLookup:
@@ -480,6 +524,13 @@ def filled(values: pa.Array, default: NDArray[np.int64]) -> NDArray[np.int64]:
     known = np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
     out: NDArray[np.int64] = np.where(known, values.fill_null(0).to_numpy(), default)
     return out
+
+
+def weights(values: pa.Array | None, n: int) -> NDArray[np.float64]:
+    """The importance of each note, float64 [n], the default where it has none."""
+    if values is None:
+        return np.full(n, DEFAULT_IMPORTANCE)
+    return np.asarray(values.fill_null(DEFAULT_IMPORTANCE).to_numpy(), np.float64)
 
 
 def list_array(offsets: NDArray[np.int64], values: NDArray[np.uint32]) -> pa.Array:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastassoc.errors import InvalidInput
 from fastassoc.filters import check_where
 from fastassoc.settings import RANKS
 from fastassoc.times import micros
+from fastassoc.vectorfield import read_vectors
 
 __all__ = ["Query", "list_of_names", "whole"]
 
 ORDERS = ("relevance", "recency")
+MOST_REINFORCED = 1000  # hits of one reinforced read: each pair of them is linked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,7 @@ class Query:
 
     text: str | None = None
     concepts: tuple[str, ...] | None = None
+    vector: NDArray[np.float32] | None = field(default=None, compare=False)
     like: str | None = None
     k: int = 10
     rank: str | None = None
@@ -38,6 +42,8 @@ class Query:
     diversity: float = 0.0
     fingerprint: str | None = None
     include_superseded: bool = False
+    reinforce: bool = False
+    session: str | None = None
     at_least: int | None = None
 
     @classmethod
@@ -71,14 +77,9 @@ class Query:
         InvalidInput
             One cannot, with what was found and what was expected.
         """
-        if vector is not None:
-            raise InvalidInput(
-                "vector: this version reads by text and concepts; leave the vector out."
-            )
         for name, value in (("include_superseded", include_superseded), ("reinforce", reinforce)):
             if not isinstance(value, bool):
                 raise InvalidInput(f"{name}: found {value!r}, expected True or False.")
-        text(session, "session")
         low = None if since is None else micros(since, "since")
         high = None if until is None else micros(until, "until")
         if low is not None and high is not None and low > high:
@@ -88,9 +89,12 @@ class Query:
             domains = text(domain, "domain")
         else:
             domains = list(list_of_names(domain, "domain"))
+        if reinforce:
+            k = whole(k, "k with reinforce=True", 1, MOST_REINFORCED)
         return cls(
             text=text(query, "query"),
             concepts=None if concepts is None else list_of_names(concepts, "concepts"),
+            vector=None if vector is None else one_vector(vector),
             like=text(like, "like"),
             k=whole(k, "k", 1, 1_000_000),
             rank=one_of(rank, "rank", (None, *RANKS)),
@@ -104,8 +108,20 @@ class Query:
             diversity=share(diversity, "diversity"),
             fingerprint=text(fingerprint, "fingerprint"),
             include_superseded=include_superseded,
+            reinforce=reinforce,
+            session=text(session, "session"),
             at_least=None if at_least is None else whole(at_least, "at_least", 0, 2**63 - 1),
         )
+
+
+def one_vector(value: Any) -> NDArray[np.float32]:
+    """A vector, float32 [dim]: finite and not zero."""
+    reasons: dict[int, str] = {}
+    column = read_vectors([value], reasons)
+    if reasons or column is None:
+        raise InvalidInput(reasons.get(0, f"vector: found {value!r:.60}, expected numbers."))
+    found: NDArray[np.float32] = column.flatten().to_numpy().copy()
+    return found
 
 
 def text(value: Any, name: str) -> str | None:

@@ -8,6 +8,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -16,18 +17,23 @@ from numpy.typing import NDArray
 
 from fastassoc import query as checks
 from fastassoc.answers import Graph, Page, Recall
+from fastassoc.embed import Embedder, embed_texts, require_same
 from fastassoc.errors import InvalidInput, NoteNotFound
 from fastassoc.filters import allowed_rows
-from fastassoc.notes import Note
+from fastassoc.notes import DEFAULT_IMPORTANCE, Note
 from fastassoc.query import Query
-from fastassoc.read import DEFAULT_IMPORTANCE, is_held, needs_text, read
+from fastassoc.read import is_held, needs_text, read
 from fastassoc.settings import Settings
 from fastassoc.state import StateView
-from fastassoc.tables import LinksTable, NotesTable, edge_rows
+from fastassoc.tables import Concepts, LinksTable, Notes, NotesTable, edge_rows
 from fastassoc.times import micros, moment
 
 __all__ = ["Association", "Reader"]
 
+WAITING = (
+    "vectors were left out: the store's come from the embedder {!r} (width {}), and this memory "
+    "was opened without it (embedder=)"
+)
 ARGUMENTS = frozenset(signature(Query.checked).parameters)
 DEEP_MIN_WEIGHT = 0.05  # what `graph` follows at depth 2 and more, unless it is told
 
@@ -49,6 +55,7 @@ class Reader(ABC):
     """What a memory and its control have in common: everything that changes nothing."""
 
     _latest = 0
+    _embedder: Embedder | None = None
 
     @property
     @abstractmethod
@@ -101,17 +108,17 @@ class Reader(ABC):
             A question or any text. Concepts that it names are asked.
         concepts : list of str, optional
             Concepts to ask by name.
-        vector : optional
-            Not in this version.
+        vector : array of float32 [dim], or list of float, optional
+            A point: notes whose vectors lie near are asked, by cosine. Without it, an embedder
+            makes one of the text.
         like : str, optional
-            Id of a note: ask its concepts (or its words, by the rank ``"flat"``, which is the
-            default where it has none).
+            Id of a note: ask its concepts, its words and its vector, whichever the rank reads.
         k : int
             The most hits.
-        rank : {"counts", "flat"}, optional
+        rank : {"counts", "flat", "retention"}, optional
             How notes are ranked; see `Settings`.
         hops : int
-            Steps along concept links, 1 to 3.
+            Steps along links, 1 to 3.
         domain : str or list of str, optional
         since, until : datetime, str or int, optional
             Bounds of ``created_at``, inclusive.
@@ -128,8 +135,12 @@ class Reader(ABC):
             Notes with this fingerprint come first, as those with exactly the query's text do.
         include_superseded : bool
             Whether notes that a later one replaced come too.
-        reinforce, session : optional
-            For ranks that strengthen what they return; the rank ``"counts"`` never does.
+        reinforce : bool
+            Whether the notes returned are strengthened, as one operation: accesses, stability,
+            and, by the settings, the links between those returned without a link's help. At most
+            1,000 hits. Any other read changes nothing at all.
+        session : str, optional
+            The session that a reinforced read belongs to.
         at_least : int, optional
             Wait for this `position` before reading.
 
@@ -140,9 +151,11 @@ class Reader(ABC):
         Raises
         ------
         InvalidInput
-            An argument cannot be taken.
+            An argument cannot be taken, or the vector has another width than those of the store.
         NoteNotFound
             `like` is not a live note.
+        EmbedderMismatch
+            The store has moved to another embedder than this handle's.
 
         Examples
         --------
@@ -173,8 +186,50 @@ class Reader(ABC):
             session=session,
             at_least=at_least,
         )
+        if reinforce:
+            self._may_reinforce()
         view = self._view(text=needs_text(asked, self.settings), at_least=asked.at_least)
-        return read(view, asked, self.settings, self._moment(view))
+        recall = self._answer(view, asked, self._moment(view))
+        if reinforce:
+            self._reinforce(recall, session)
+        return recall
+
+    def _answer(self, view: StateView, asked: Query, now: int) -> Recall:
+        """Read, with the vector that an embedder makes of the text where there is one."""
+        asked, left_out = self._placed(view, asked)
+        if asked.vector is not None:
+            view = self._with_index(view, asked)
+        recall = read(view, asked, self.settings, now)
+        return replace(recall, reason=left_out) if left_out and not recall.reason else recall
+
+    def _placed(self, view: StateView, asked: Query) -> tuple[Query, str | None]:
+        """The query with its vector, and why a text has none although notes have."""
+        dim = view.points.dim
+        if asked.vector is not None:
+            check_width(len(asked.vector), dim)
+            return asked, None
+        wanted = asked.text and asked.text.strip() and asked.rank != "counts"
+        if dim is None or not wanted:
+            return asked, None
+        if self._embedder is None:
+            made = view.embedder
+            return asked, None if made is None else WAITING.format(made["name"], made["dim"])
+        require_same(view.embedder, self._embedder)
+        check_width(self._embedder.dim, dim)
+        vectors, given = embed_texts(self._embedder, [str(asked.text)])
+        return replace(asked, vector=vectors[0]) if given[0] else asked, None
+
+    def _with_index(self, view: StateView, asked: Query) -> StateView:
+        """The view with an index over its vectors, where there is one."""
+        return view
+
+    @abstractmethod
+    def _may_reinforce(self) -> None:
+        """Refuse to strengthen anything where nothing can change."""
+
+    @abstractmethod
+    def _reinforce(self, recall: Recall, session: str | None) -> None:
+        """Strengthen what a read returned."""
 
     def read_batch(self, queries: Iterable[str | Mapping[str, Any]], **common: Any) -> list[Recall]:
         """Read many queries from one state of the memory.
@@ -223,7 +278,13 @@ class Reader(ABC):
         latest = max((one.at_least or 0 for one in asked), default=0)
         view = self._view(text=text, at_least=latest or None)
         now = self._moment(view)
-        return [read(view, one, self.settings, now) for one in asked]
+        if any(one.reinforce for one in asked):
+            self._may_reinforce()
+        recalls = [self._answer(view, one, now) for one in asked]
+        for checked, recall in zip(asked, recalls, strict=True):
+            if checked.reinforce:
+                self._reinforce(recall, checked.session)
+        return recalls
 
     def associate(self, concepts: Sequence[str], k: int = 10) -> list[Association]:
         """Return the concepts most strongly linked to the given ones, by weight.
@@ -431,7 +492,12 @@ class Reader(ABC):
     @property
     def links(self) -> LinksTable:
         """The concept links: ``weight(a, b)``, ``get(a, b)``, ``top()``, ``to_arrow()``..."""
-        return LinksTable(self._view, self._moment, self.settings.concept_links)
+        return LinksTable(self._view, self._moment, self.settings.concept_links, Concepts())
+
+    @property
+    def note_links(self) -> LinksTable:
+        """The links between notes, as `links`; notes go by their ids."""
+        return LinksTable(self._view, self._moment, self.settings.note_links, Notes())
 
     @property
     def notes(self) -> NotesTable:
@@ -444,8 +510,9 @@ class Reader(ABC):
         Returns
         -------
         dict
-            ``notes, superseded, concepts, links, links_followed, domains`` (name to notes),
-            ``fingerprints, avg_valence, avg_importance, position``.
+            ``notes, superseded, concepts, links, links_followed, note_links, domains`` (name to
+            notes), ``vectors, dim, cold, core, fingerprints, avg_valence, avg_importance,
+            position``. ``cold`` and ``core`` count notes of the cold tier and core notes.
 
         Examples
         --------
@@ -468,6 +535,11 @@ class Reader(ABC):
             "concepts": int(held_mask(view).sum()),
             "links": len(view.links),
             "links_followed": int((links["weight"] >= threshold).sum()),
+            "note_links": len(view.note_links),
+            "vectors": int(np.count_nonzero(notes.alive[view.points.rows])),
+            "dim": view.points.dim,
+            "cold": int(np.count_nonzero(notes.states.cold_mask(notes.n)[live])),
+            "core": notes.states.count_core(live),
             "domains": {
                 table.domains[code]: int(count) for code, count in enumerate(counts) if count
             },
@@ -476,6 +548,14 @@ class Reader(ABC):
             "avg_importance": float(weights.mean()) if len(live) else 0.0,
             "position": view.position,
         }
+
+
+def check_width(found: int, dim: int | None) -> None:
+    """Refuse a vector of another width than those of the store."""
+    if dim is not None and found != dim:
+        raise InvalidInput(
+            f"vector: found {found} numbers, expected {dim}, as the store's vectors have."
+        )
 
 
 def held_mask(view: StateView) -> NDArray[np.bool_]:
@@ -506,6 +586,9 @@ def note_at(view: StateView, row: int) -> Note:
     plain = {name: column[row] for name, column in table.plain.items()}
     plain["importance"] = DEFAULT_IMPORTANCE if importance is None else importance
     plain["metadata"] = table.metadata(row)
+    state = view.notes.states.get(row)
+    if state.category == "core":
+        plain["category"] = "core"
     return Note(
         id=table.ids[row],
         text=table.texts[row],
@@ -517,6 +600,11 @@ def note_at(view: StateView, row: int) -> Note:
         valence=table.valence.get(row, 0.0),
         supersedes=table.named(table.chains.older(row)),
         superseded_by=table.named(table.chains.newer(row)),
+        vector=view.points.vector(row),
+        stability=state.stability,
+        accesses=state.accesses,
+        last_access=moment(state.last_access),
+        tier="cold" if state.cold else "hot",
         **plain,
     )
 

@@ -103,6 +103,10 @@ class StatesView:
         """Which of the first `n` rows are cold, uint8 [n]; not to be written to."""
         return self.cold[:n]
 
+    def count_core(self, rows: NDArray[np.int64]) -> int:
+        """How many of the rows are core notes."""
+        return int(np.count_nonzero(self.notes.take(rows)["category"] >= CORE))
+
     def get(self, row: int) -> NoteState:
         """One note's state."""
         stability, importance, last_access, accesses, code = self.notes[row].tolist()

@@ -10,18 +10,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
-from xxhash import xxh3_64_intdigest, xxh3_128
+from xxhash import xxh3_128
 
-from fastassoc.batch import NoteBatch, one_array
+from fastassoc.batch import NoteBatch
 from fastassoc.concepts import Vocabulary
+from fastassoc.digests import table_hashes
+from fastassoc.errors import InvalidInput
 from fastassoc.importing import import_notes, with_links
+from fastassoc.indexed import Indexed
 from fastassoc.kernels.links import pair_keys
-from fastassoc.links import Changed, LinkMatrix, LinkView
+from fastassoc.links import LINKS_SCHEMA, Changed, LinkMatrix, LinkView, keys_of
 from fastassoc.notes import NotesView, NoteTable
+from fastassoc.points import Points, PointsView
 from fastassoc.reports import Report
 from fastassoc.settings import Settings
+from fastassoc.space import Space, vectors_table
 from fastassoc.text import TextIndex, TextView
 
 __all__ = ["Operation", "State", "StateView"]
@@ -45,6 +49,8 @@ class Operation:
         The caller's name for it; a repeat is not applied.
     batch : NoteBatch or None
         The notes of a write, where they are at hand or lie in a bulk segment.
+    vectors : bytes or None
+        Vectors of an operation without a batch, float32 little-endian, one after the other.
     """
 
     kind: str
@@ -52,6 +58,7 @@ class Operation:
     body: dict[str, Any]
     op_id: str | None = None
     batch: NoteBatch | None = field(default=None, repr=False)
+    vectors: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -64,11 +71,17 @@ class StateView:
     vocabulary: Vocabulary
     notes: NotesView
     links: LinkView
+    note_links: LinkView
+    points: PointsView
+    embedder: Mapping[str, Any] | None
+    moving: Mapping[str, Any] | None
+    moved_through: int
     text: TextView | None
+    index: Indexed | None = None
 
 
 class State:
-    """Vocabulary, notes, links and the text index, changed by operations alone.
+    """Vocabulary, notes, vectors, links and the text index, changed by operations alone.
 
     Not safe for threads by itself: the owner holds a lock for `apply` and `view`.
 
@@ -80,8 +93,10 @@ class State:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.vocabulary = Vocabulary(settings.names, settings.language)
-        self.notes = NoteTable()
+        self.notes = NoteTable(settings.retention)
         self.links = LinkMatrix(settings.concept_links, settings.valence_rate)
+        self.note_links = LinkMatrix(settings.note_links, settings.valence_rate)  # between rows
+        self.space = Space()
         self.ingests: dict[str, dict[str, Any]] = {}  # unfinished ones, by key
         self.position = 0
         self.time = 0
@@ -144,11 +159,29 @@ class State:
         concepts = ids[batch.concepts] if len(batch.concepts) else batch.concepts
         rows = self.notes.append(batch, concepts, at)
         made = self.links.write(pair_keys(concepts, batch.ptr), at)
+        matrix, places = batch.vector_matrix()
+        if len(places):
+            self.space.points.append(rows[places], matrix)
+        joined = self._join_session(batch, rows, at)
         superseding = batch.columns.get("supersedes")
         if superseding is not None:
             for row, names in zip(rows.tolist(), superseding.to_pylist(), strict=True):
                 missing += self.notes.supersede(row, names or [])
-        return made
+        return both(made, joined)
+
+    def _join_session(self, batch: NoteBatch, rows: NDArray[np.int64], at: int) -> Changed:
+        """Link new notes to earlier ones of their session, as the settings say."""
+        pairs = self.notes.join_sessions(rows, batch.columns.get("session"))
+        rule, tags = self.settings.session_links, batch.columns.get("tags")
+        if rule == "consecutive" and pairs:
+            ends = np.array(pairs, np.uint32)
+            return self.note_links.write(keys_of(ends[:, 0], ends[:, 1]), at)
+        if rule == "cosine" and tags is not None:
+            seqs, weights = (half.to_numpy() for half in tags.flatten().flatten())
+            newer = np.repeat(rows, tags.value_lengths().fill_null(0).to_numpy())
+            older = np.searchsorted(self.notes.seq.array, seqs)
+            return self.note_links.write(keys_of(newer, older), at, weights)
+        return Changed(0, 0, 0)
 
     def _mark_ingest(self, ledger: dict[str, Any] | None) -> None:
         if ledger is None:
@@ -210,11 +243,61 @@ class State:
         made = self.links.teach(
             keys, np.full(len(keys), amount), np.full(len(keys), outcome), operation.at
         )
+        joined = self._teach_notes(rows, body.get("together", 0.0), outcome, operation.at)
         rate = self.settings.valence_rate
         for row in rows:
             held = self.notes.valence.get(row, 0.0)
             self.notes.valence[row] = min(1.0, max(-1.0, held + rate * (outcome - held)))
-        return Report(updated=len(rows), position=self.position, **changes(made))
+        return Report(updated=len(rows), position=self.position, **changes(made, joined))
+
+    def _teach_notes(self, rows: Sequence[int], amount: float, outcome: float, at: int) -> Changed:
+        """Add to the link of each pair of rows; a NaN outcome leaves its valence."""
+        if amount == 0.0 or len(rows) < 2:
+            return Changed(0, 0, 0)
+        ends = np.array(sorted(rows), np.uint64)
+        first, second = np.triu_indices(len(ends), 1)
+        keys = ends[first] << np.uint64(32) | ends[second]
+        return self.note_links.teach(
+            keys, np.full(len(keys), amount), np.full(len(keys), outcome), at
+        )
+
+    def _apply_reinforce(self, operation: Operation) -> Report:
+        """Keep what a read returned: accesses, stabilities, and links between its direct hits."""
+        body = operation.body
+        direct = [self.notes.rows[note] for note in body["direct"]]
+        associated = [self.notes.rows[note] for note in body["associated"]]
+        self.notes.states.reinforce(direct, associated, body["session"], operation.at)
+        made = self._teach_notes(direct, body["amount"], math.nan, operation.at)
+        return Report(
+            updated=len(direct) + len(associated), position=self.position, **changes(made)
+        )
+
+    def _apply_tick(self, operation: Operation) -> Report:
+        rows = self.due(operation.body["now"])
+        self.notes.states.cool(rows)
+        return Report(updated=len(rows), position=self.position)
+
+    def due(self, now: int) -> NDArray[np.int64]:
+        """Rows of live notes that a tick at `now` moves to the cold tier, int64 [m]."""
+        rows = self.notes.states.due(now)
+        due: NDArray[np.int64] = rows[self.notes.alive.array[rows] == 1]
+        return due
+
+    def _apply_embedder(self, operation: Operation) -> Report:
+        self.space.embedder = operation.body["embedder"]
+        return Report(position=self.position)
+
+    def _apply_reembed(self, operation: Operation) -> Report:
+        body = operation.body
+        rows = [self.notes.rows[note] for note in body["ids"]]
+        flat = np.frombuffer(operation.vectors or b"", "<f4").astype(np.float32)
+        matrix = flat.reshape(len(rows), body["embedder"]["dim"])
+        self.space.stage(body["embedder"], rows, matrix, body["through"])
+        return Report(updated=len(rows), position=self.position)
+
+    def _apply_reembedded(self, operation: Operation) -> Report:
+        self.space.finish(self.position)
+        return Report(position=self.position)
 
     def _names(self, names: Spelled, *, create: bool) -> list[int]:
         """Concept ids of spelled names; unknown ones are made, or left out."""
@@ -230,13 +313,23 @@ class State:
 
     def _apply_link(self, operation: Operation) -> Report:
         amount = operation.body["amount"]
+        if operation.body["layer"] == "note":
+            keys, nothing = self._note_pair(operation.body), np.full(1, np.nan)
+            made = self.note_links.teach(keys, np.full(1, amount), nothing, operation.at)
+            return Report(position=self.position, **changes(made))
         below = self.settings.concept_links.bounds[0] < 0  # a link may be negative
         keys = self._pair(operation.body, create=amount > 0 or (below and amount < 0))
         nothing = np.full(len(keys), np.nan)
         made = self.links.teach(keys, np.full(len(keys), amount), nothing, operation.at)
         return Report(position=self.position, **changes(made))
 
+    def _note_pair(self, body: Mapping[str, Any]) -> NDArray[np.uint64]:
+        return keys_of([self.notes.rows[body["a"]]], [self.notes.rows[body["b"]]])
+
     def _apply_unlink(self, operation: Operation) -> Report:
+        if operation.body["layer"] == "note":
+            made = self.note_links.unlink(self._note_pair(operation.body), operation.at)
+            return Report(position=self.position, **changes(made))
         made = self.links.unlink(self._pair(operation.body, create=False), operation.at)
         return Report(position=self.position, **changes(made))
 
@@ -254,6 +347,9 @@ class State:
         if not rows:
             return Changed(0, 0, 0)
         gone = self._unwrite(rows, at)
+        if len(self.note_links):
+            ends = np.unique(np.concatenate([self.note_links.of(row) for row in rows]))
+            gone = both(gone, self.note_links.erase(ends))
         self.forgotten.extend((self.position, int(self.notes.seq.array[row])) for row in rows)
         self.notes.remove(rows)
         self._text_removed.extend(rows)
@@ -323,6 +419,11 @@ class State:
                 vocabulary=self.vocabulary,
                 notes=self.notes.view(),
                 links=self.links.view(),
+                note_links=self.note_links.view(),
+                points=self.space.points.view(),
+                embedder=self.space.embedder,
+                moving=self.space.moving,
+                moved_through=self.space.through,
                 text=self._text_view() if text else None,
             )
             self.torn = False
@@ -343,27 +444,53 @@ class State:
         notes, hashed = self.notes, xxh3_128()
         live = np.flatnonzero(notes.alive.array).tolist()
         summary = [self.position, self.time, notes.next_seq, self.settings.to_dict(), self.ingests]
+        summary.append(self.space.summary())
         hashed.update(json.dumps(summary, sort_keys=True).encode())
         for part in (notes.to_arrow(), notes.state_to_arrow(), self.vocabulary.to_arrow()):
             hashed.update(np.array(table_hashes(part), np.uint64).tobytes())
-        hashed.update(np.array(table_hashes(self.links.to_arrow()), np.uint64).tobytes())
+        parts = [self.links.to_arrow(), self.note_links_table(), self._vectors(self.space.points)]
+        if self.space.staged is not None:
+            parts.append(self._vectors(self.space.staged))
+        for part in parts:
+            hashed.update(np.array(table_hashes(part), np.uint64).tobytes())
         hashed.update(len(live).to_bytes(8, "little"))
         return hashed.hexdigest()
 
     # -- disk -----------------------------------------------------------------------------------
 
-    def capture(self, after_seq: int, dead: Sequence[int]) -> dict[str, pa.Table]:
-        """Tables for a snapshot: notes written after `after_seq`, all else whole.
+    def capture(self, after: Mapping[str, int], dead: Sequence[int]) -> dict[str, pa.Table]:
+        """Tables for a snapshot, by kind.
 
-        `dead` are the sequences of forgotten notes that lie in older segments.
+        Of ``notes`` and ``vectors`` only those written after the sequence that `after` says for
+        the kind; all else whole. `dead` are the sequences of forgotten notes that lie in older
+        segments.
         """
-        return {
-            "notes": self.notes.to_arrow(after_seq),
+        tables = {
+            "notes": self.notes.to_arrow(after["notes"]),
             "notestate": self.notes.state_to_arrow(),
             "dead": pa.table({"seq": pa.array(dead, pa.int64())}),
             "vocabulary": self.vocabulary.to_arrow(),
             "links-concept": self.links.to_arrow(),
+            "links-note": self.note_links_table(),
         }
+        if self.space.points.dim is not None:
+            tables["vectors"] = self._vectors(self.space.points, after["vectors"])
+        if self.space.staged is not None and len(self.space.staged):
+            tables["vectors-next"] = self._vectors(self.space.staged)
+        return tables
+
+    def _vectors(self, points: Points, after: int = -1) -> pa.Table:
+        wanted = self.notes.alive.array.copy()
+        wanted[: int(np.searchsorted(self.notes.seq.array, after, "right"))] = 0
+        return vectors_table(points, self.notes.seq.array, wanted)
+
+    def note_links_table(self) -> pa.Table:
+        """The links between notes as `LINKS_SCHEMA`, but for ``a`` and ``b``: int64 sequences."""
+        table, seqs = self.note_links.to_arrow(), self.notes.seq.array
+        for place, name in enumerate(("a", "b")):
+            values = pa.array(seqs[table.column(name).to_numpy()])
+            table = table.set_column(place, pa.field(name, pa.int64(), nullable=False), values)
+        return table
 
     def summary(self) -> dict[str, Any]:
         """What a manifest keeps beside the tables."""
@@ -373,6 +500,7 @@ class State:
             "time": self.time,
             "settings": self.settings.to_dict(),
             "ingests": dict(self.ingests),  # the state goes on while a snapshot is written
+            **self.space.summary(),
         }
 
     @classmethod
@@ -389,9 +517,31 @@ class State:
             tables["links-concept"], settings.concept_links, settings.valence_rate
         )
         state.notes.restore(tables["notes"], tables["notestate"], summary["next_seq"])
+        seqs = state.notes.seq.array
+        if "links-note" in tables:
+            state.note_links = LinkMatrix.from_arrow(
+                by_row(tables["links-note"], seqs), settings.note_links, settings.valence_rate
+            )
+        state.space.restore(summary, seqs, tables.get("vectors"), tables.get("vectors-next"))
         state.ingests = dict(summary["ingests"])
         state.position, state.time = position, summary["time"]
         return state
+
+
+def by_row(links: pa.Table, seqs: NDArray[np.int64]) -> pa.Table:
+    """Links between sequences as links between rows, `seqs` being those of the rows."""
+    for place, name in enumerate(("a", "b")):
+        ends = links.column(name).to_numpy()
+        rows = np.searchsorted(seqs, ends)
+        if len(ends) and not (seqs[np.minimum(rows, len(seqs) - 1)] == ends).all():
+            raise InvalidInput("a link between notes names one that is not there.")
+        links = links.set_column(place, LINKS_SCHEMA.field(name), pa.array(rows.astype(np.uint32)))
+    return links
+
+
+def both(one: Changed, other: Changed) -> Changed:
+    """What two changes did together."""
+    return Changed(*(a + b for a, b in zip(one, other, strict=True)))
 
 
 def changes(*made: Changed) -> dict[str, Any]:
@@ -401,29 +551,3 @@ def changes(*made: Changed) -> dict[str, Any]:
         "links_changed": sum(one.changed for one in made),
         "links_removed": sum(one.removed for one in made),
     }
-
-
-def value_hashes(column: pa.Array) -> list[int]:
-    """Hashes of a column's values, whatever its chunks, offsets and what lies under its nulls."""
-    if pa.types.is_list(column.type):
-        lengths = pc.list_value_length(column)
-        return [*value_hashes(lengths), *value_hashes(column.flatten())]
-    valid = column.is_valid().to_numpy(zero_copy_only=False)
-    hashes = [xxh3_64_intdigest(np.packbits(valid).tobytes())]
-    held = column.drop_null()
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        lengths = pc.binary_length(held).cast(pa.int64())
-        text = memoryview(b"")
-        if len(held):
-            _, offsets, joined = held.buffers()
-            width = np.int64 if pa.types.is_large_string(column.type) else np.int32
-            ends = np.frombuffer(offsets, width)[held.offset : held.offset + len(held) + 1]
-            text = memoryview(joined or b"")[ends[0] : ends[-1]]
-        return [*hashes, *value_hashes(lengths), xxh3_64_intdigest(text)]
-    return [*hashes, xxh3_64_intdigest(held.to_numpy(zero_copy_only=False).tobytes())]
-
-
-def table_hashes(table: pa.Table) -> list[int]:
-    """Hashes of a table's columns."""
-    columns = (one_array(table.column(name)) for name in table.column_names)
-    return [value for column in columns for value in value_hashes(column)]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastassoc.links import Link
+from fastassoc.links import Link, LinkView
 from fastassoc.settings import LinkRule
 from fastassoc.state import StateView
 from fastassoc.times import moment
@@ -18,7 +18,7 @@ from fastassoc.times import moment
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["LinksTable", "NotesTable", "edge_rows"]
+__all__ = ["Concepts", "LinksTable", "Notes", "NotesTable", "edge_rows"]
 
 TIME = pa.timestamp("us", tz="UTC")
 LINKS = pa.schema(
@@ -36,25 +36,98 @@ LINKS = pa.schema(
 )
 
 
-class LinksTable:
-    """The concept links of a memory; every look sees the memory as it is then.
+class Layer(Protocol):
+    """What the links of a layer join: numbers inside, names outside."""
 
-    Rows hold weights as they were at ``updated_at``; `weight` and `to_scipy` give effective ones,
-    faded to now where the layer fades.
+    def links(self, view: StateView) -> LinkView:
+        """The links."""
+
+    def find(self, view: StateView, name: str) -> int | None:
+        """The number of a name, None where there is none."""
+
+    def name(self, view: StateView, number: int) -> str:
+        """The name of a number."""
+
+    def size(self, view: StateView) -> int:
+        """One more than the largest number."""
+
+    def row(self, view: StateView, link: Link) -> dict[str, Any]:
+        """A link as a row of `LinksTable.to_arrow`."""
+
+
+class Concepts:
+    """The concept layer."""
+
+    def links(self, view: StateView) -> LinkView:
+        """The links between concepts."""
+        return view.links
+
+    def find(self, view: StateView, name: str) -> int | None:
+        """A concept by any spelling."""
+        return view.vocabulary.find(name)
+
+    def name(self, view: StateView, number: int) -> str:
+        """The name as it is shown."""
+        return view.vocabulary.name(number)
+
+    def size(self, view: StateView) -> int:
+        """Concepts so far."""
+        return view.vocabulary.n_ids
+
+    def row(self, view: StateView, link: Link) -> dict[str, Any]:
+        """A link with its concepts."""
+        return edge_row(view.vocabulary.name, link)
+
+
+class Notes:
+    """The note layer."""
+
+    def links(self, view: StateView) -> LinkView:
+        """The links between notes."""
+        return view.note_links
+
+    def find(self, view: StateView, name: str) -> int | None:
+        """A live note by its id."""
+        row = view.notes.table.rows.get(name) if isinstance(name, str) else None
+        return row if row is not None and row < view.notes.n and view.notes.alive[row] else None
+
+    def name(self, view: StateView, number: int) -> str:
+        """A note's id."""
+        return view.notes.table.ids[number]
+
+    def size(self, view: StateView) -> int:
+        """Notes so far."""
+        return view.notes.n
+
+    def row(self, view: StateView, link: Link) -> dict[str, Any]:
+        """A link with its notes."""
+        return edge_row(view.notes.table.ids.__getitem__, link)
+
+
+class LinksTable:
+    """The links of one layer of a memory; every look sees the memory as it is then.
+
+    Concepts go by name, notes by id. Rows hold weights as they were at ``updated_at``; `weight`
+    and `to_scipy` give effective ones, faded to now where the layer fades.
     """
 
     def __init__(
-        self, view: Callable[[], StateView], now: Callable[[StateView], int], rule: LinkRule
+        self,
+        view: Callable[[], StateView],
+        now: Callable[[StateView], int],
+        rule: LinkRule,
+        layer: Layer,
     ) -> None:
         self._view = view
         self._now = now
         self._us = rule.decay_us
+        self._layer = layer
 
     def __len__(self) -> int:
-        return len(self._view().links)
+        return len(self._layer.links(self._view()))
 
     def weight(self, a: str, b: str) -> float:
-        """Return the effective weight between two concepts, 0.0 where there is no link.
+        """Return the effective weight between two concepts (or notes), 0.0 without a link.
 
         Examples
         --------
@@ -74,12 +147,13 @@ class LinksTable:
         """Return a link as a row of `to_arrow`, None where there is none."""
         view = self._view()
         link = self._link(view, a, b)
-        return None if link is None else edge_row(view, link)
+        return None if link is None else self._layer.row(view, link)
 
-    @staticmethod
-    def _link(view: StateView, a: str, b: str) -> Link | None:
-        x, y = view.vocabulary.find(a), view.vocabulary.find(b)
-        return None if x is None or y is None or x == y else view.links.get(min(x, y), max(x, y))
+    def _link(self, view: StateView, a: str, b: str) -> Link | None:
+        x, y = self._layer.find(view, a), self._layer.find(view, b)
+        if x is None or y is None or x == y:
+            return None
+        return self._layer.links(view).get(min(x, y), max(x, y))
 
     def top(self, limit: int = 20) -> list[dict[str, Any]]:
         """Return the heaviest links as rows of `to_arrow`, heaviest first, then by name."""
@@ -89,18 +163,18 @@ class LinksTable:
         return rows
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Return the links by concept id: ``a, b`` uint32 [m], ``weight`` float64 [m], ..."""
-        return self._view().links.columns()._asdict()
+        """Return the links by number: ``a, b`` uint32 [m], ``weight`` float64 [m], ..."""
+        return self._layer.links(self._view()).columns()._asdict()
 
     def names(self) -> list[str]:
-        """Return the name of each row of `to_scipy`: concept ids in order; "" for a dropped one."""
+        """Return what each row of `to_scipy` stands for, in order; "" for a dropped concept."""
         view = self._view()
-        return [view.vocabulary.name(c) for c in range(view.vocabulary.n_ids)]
+        return [self._layer.name(view, n) for n in range(self._layer.size(view))]
 
     def to_scipy(self) -> csr_array:
         """Return the effective weights as a symmetric matrix, float64 [concepts, concepts].
 
-        Row i is the concept ``names()[i]``.
+        Row i is the concept (or the note) ``names()[i]``.
 
         Examples
         --------
@@ -113,7 +187,7 @@ class LinksTable:
         from scipy.sparse import coo_array
 
         view = self._view()
-        columns, n = view.links.columns()._asdict(), view.vocabulary.n_ids
+        columns, n = self._layer.links(view).columns()._asdict(), self._layer.size(view)
         ages = np.maximum(0, self._now(view) - columns["updated_at"])
         columns["weight"] = columns["weight"] * np.exp(-ages / self._us)
         a, b = columns["a"].astype(np.int64), columns["b"].astype(np.int64)
@@ -133,10 +207,10 @@ class LinksTable:
         >>> mem.links.to_arrow().select(["a", "b", "weight"]).to_pylist()
         [{'a': 'coffee', 'b': 'milk', 'weight': 1.0}]
         """
-        columns = self.columns()
-        name = self._view().vocabulary.name
+        view = self._view()
+        columns = self._layer.links(view).columns()._asdict()
         ids, places = np.unique(np.concatenate([columns["a"], columns["b"]]), return_inverse=True)
-        names = [name(int(c)) for c in ids]
+        names = [self._layer.name(view, number) for number in ids.tolist()]
         # names sort by code point, so that a < b means the same in every language
         rank = np.empty(len(ids), np.int64)
         ordered = sorted(range(len(ids)), key=names.__getitem__)
@@ -208,9 +282,9 @@ def named_lists(lists: pa.Array, names: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets - offsets[0]), values)
 
 
-def edge_row(view: StateView, link: Link) -> dict[str, Any]:
+def edge_row(name: Callable[[int], str], link: Link) -> dict[str, Any]:
     """A row of `LinksTable.to_arrow`."""
-    a, b = sorted((view.vocabulary.name(link.a), view.vocabulary.name(link.b)))
+    a, b = sorted((name(link.a), name(link.b)))
     return {
         "a": a,
         "b": b,
@@ -227,4 +301,4 @@ def edge_row(view: StateView, link: Link) -> dict[str, Any]:
 def edge_rows(view: StateView, pairs: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
     """Rows of `LinksTable.to_arrow` for pairs of concept ids; pairs without a link are left out."""
     links = (view.links.get(a, b) for a, b in pairs)
-    return [edge_row(view, link) for link in links if link is not None]
+    return [edge_row(view.vocabulary.name, link) for link in links if link is not None]

@@ -1102,6 +1102,7 @@ fill_heads = jit(_fill_heads)
 
 def _expand(
     asked: Array,
+    allowed: Array,
     threshold: float,
     both: bool,
     hops: int,
@@ -1127,6 +1128,7 @@ def _expand(
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
     """Follow links from `asked` (uint32[q], ascending, distinct), level by level.
 
+    `allowed` (uint8[ids], or empty for all) says which ids may be reached at all.
     Scratch: `scratch_reals` float64[2, ids], the first row -inf; `scratch_ids` uint32[3, ids];
     `words` uint64[ids / 64 + 1], zero; all left as found. `fanout` -1 follows every link.
     Returns ids and strengths, then for all hops, one after the other: ids, strengths within the
@@ -1149,7 +1151,7 @@ def _expand(
             if source >= best.size:
                 continue
             n = -1
-            if fanout >= 0:
+            if fanout >= 0 and allowed.size == 0:
                 n = head_links(
                     source,
                     threshold,
@@ -1181,13 +1183,15 @@ def _expand(
                     link_ids,
                     link_weights,
                 )
-                if fanout >= 0:
+                if fanout >= 0 or allowed.size:
                     kept = 0
                     for i in range(n):
-                        if best[link_ids[i]] != math.inf:
-                            link_ids[kept], link_weights[kept] = link_ids[i], link_weights[i]
+                        col = link_ids[i]
+                        barred = allowed.size > 0 and (col >= allowed.size or allowed[col] == 0)
+                        if best[col] != math.inf and not barred:
+                            link_ids[kept], link_weights[kept] = col, link_weights[i]
                             kept += 1
-                    n = strongest(link_ids, link_weights, kept, fanout)
+                    n = kept if fanout < 0 else strongest(link_ids, link_weights, kept, fanout)
             for i in range(n):
                 col = link_ids[i]
                 raw = link_weights[i]

@@ -1,0 +1,88 @@
+"""The read: scan, plan, score, merge, explain; steps over one view, then the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+
+from fastassoc.answers import Recall
+from fastassoc.query import Query
+from fastassoc.read.explain import explain
+from fastassoc.read.merge import merge
+from fastassoc.read.ranks import Scored, plan, score_counts, score_flat
+from fastassoc.read.retention import score_retention
+from fastassoc.read.scan import Scan, is_held, scan, search
+from fastassoc.settings import Settings
+from fastassoc.state import StateView
+
+__all__ = ["is_held", "needs_text", "read"]
+
+Rank = Callable[[StateView, Query, Settings, Scan, int, int], Scored]
+RANKED: dict[str, Rank] = {
+    "counts": score_counts,
+    "flat": score_flat,
+    "retention": score_retention,
+}
+NEAREST = 100  # how many of the nearest notes a read looks at, at least
+REPLACED = (
+    "only notes that newer ones supersede match: include_superseded (--include-superseded) shows "
+    "them"
+)
+
+
+def needs_text(query: Query, settings: Settings) -> bool:
+    """Whether a read of this query looks at the text index."""
+    rank = query.rank or settings.rank
+    return query.text is not None or rank == "flat" or bool(query.like)
+
+
+def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
+    """The answer to one query over one view of the state.
+
+    Parameters
+    ----------
+    view : StateView
+    query : Query
+    settings : Settings
+        Read fields of the handle that asks.
+    now : int
+        Microseconds UTC, for decay.
+    """
+    clock = Clock()
+    query, found = scan(view, query)
+    rank = plan(query, settings, found)
+    pool = query.k + len(found.exact) + (4 * query.k if query.diversity else 0)
+    if query.vector is not None and rank != "counts":
+        search(view, query.vector, found, max(NEAREST, pool))
+    clock.lap("scan")
+    scored = RANKED[rank](view, query, settings, found, now, pool)
+    clock.lap("score")
+    hits = merge(view, query, found, scored)
+    clock.lap("merge")
+    recall = explain(view, query, settings, found, scored, rank, hits, now)
+    if not hits and replaced_match(view, query, settings, now):
+        recall = replace(recall, reason=REPLACED)
+    clock.lap("explain")
+    return replace(recall, timings=clock.laps)
+
+
+def replaced_match(view: StateView, query: Query, settings: Settings, now: int) -> bool:
+    """Whether nothing but notes that others supersede would answer."""
+    if query.include_superseded or (view.notes.alive == view.notes.current).all():
+        return False
+    return bool(read(view, replace(query, include_superseded=True), settings, now))
+
+
+class Clock:
+    """Seconds of each stage."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = perf_counter()
+
+    def lap(self, name: str) -> None:
+        """Close a stage."""
+        now = perf_counter()
+        self.laps[name] = now - self._last
+        self._last = now

@@ -1,0 +1,207 @@
+"""Why each hit came: its score, its path, and what the query was understood to ask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from fastassoc.answers import Hit, Recall, Step
+from fastassoc.errors import FastAssocError
+from fastassoc.notes import DEFAULT_IMPORTANCE
+from fastassoc.query import Query
+from fastassoc.read.merge import Placed
+from fastassoc.read.ranks import Scored
+from fastassoc.read.scan import Scan
+from fastassoc.settings import Settings
+from fastassoc.state import StateView
+from fastassoc.times import moment
+
+__all__ = ["explain"]
+
+
+def explain(
+    view: StateView,
+    query: Query,
+    settings: Settings,
+    found: Scan,
+    scored: Scored,
+    rank: str,
+    placed: Sequence[Placed],
+    now: int,
+) -> Recall:
+    """Hits with their reasons, and what the query was understood to ask."""
+    paths = Paths(view, settings, found, scored, now)
+    paths.reach({concept for one in placed for concept in one.concepts})
+    cosines = similarities(view, query, placed)
+    hits: list[Hit] = []
+    reached: dict[str, float] = {}
+    name = view.vocabulary.name
+    for one, cosine in zip(placed, cosines, strict=True):
+        # by counts, what links bring is part of every score; else of an associated note's only
+        through = paths.through(one) if rank == "counts" or one.source == "association" else []
+        hit = hit_of(view, one, paths.path(one, through), through, found.coverage, cosine)
+        if hit.score < query.min_score:
+            continue
+        hits.append(hit)
+        reached.update({name(concept): paths.strengths[concept] for concept in through})
+    if query.order_by == "recency":
+        hits.sort(key=lambda hit: (hit.created_at, hit.id), reverse=True)
+    named = [name(concept) for concept in found.named]
+    return Recall(
+        hits=hits,
+        query_concepts=named,
+        query_terms=list(dict.fromkeys([*named, *found.words])),
+        expanded_concepts=dict(sorted(reached.items(), key=lambda item: (-item[1], item[0]))),
+        variants={said: [name(o) for o in others] for said, others in found.variants.items()},
+        unknown=found.unknown,
+        reason=None if hits else why_empty(view, query, found, bool(placed)),
+        rank=rank,
+        position=view.position,
+    )
+
+
+def similarities(view: StateView, query: Query, placed: Sequence[Placed]) -> list[float | None]:
+    """The cosine of each note with the query's vector, where both have one."""
+    if query.vector is None or not placed:
+        return [None] * len(placed)
+    rows = np.array([one.row for one in placed], np.int64)
+    cosines = view.points.similarities(query.vector, rows).tolist()
+    return [None if math.isnan(cosine) else cosine for cosine in cosines]
+
+
+class Paths:
+    """How notes were reached; each link is looked up once."""
+
+    def __init__(
+        self, view: StateView, settings: Settings, found: Scan, scored: Scored, now: int
+    ) -> None:
+        self._view = view
+        self._scored = scored
+        self._settings = settings
+        self._now = now
+        self._links: dict[int, list[Step]] = {}
+        self.named = set(found.named)
+        self.strengths: dict[int, float] = {}  # of the expanded concepts that hits carry
+
+    def reach(self, concepts: set[int]) -> None:
+        """Look up which of the hits' concepts were expanded to, and their strengths."""
+        expansion = self._scored.expansion
+        if expansion is not None and len(expansion.ids):
+            asked = np.array(list(concepts), np.uint32)
+            ids, strengths = expansion.ids, expansion.strengths
+            places = np.minimum(ids.searchsorted(asked), len(ids) - 1)
+            there = ids[places] == asked
+            found = strengths[places[there]].tolist()
+            self.strengths = dict(zip(asked[there].tolist(), found, strict=True))
+
+    def through(self, one: Placed) -> list[int]:
+        """The expanded concepts that a note carries, by name."""
+        return sorted((c for c in one.concepts if c in self.strengths), key=self._concept)
+
+    def path(self, one: Placed, through: Sequence[int]) -> list[Step]:
+        """From what the query named to the note, over concepts, then over notes."""
+        note = self._note(one.row)
+        path: list[Step] = []
+        for concept in (*(c for c in one.concepts if c in self.named), *through):
+            path += self._to_concept(concept)
+            path.append(carries(self._concept(concept), note))
+        walk = self._scored.walk
+        if one.source == "association" and walk is not None and one.row in walk.ids:
+            steps = walk.path(one.row)
+            path += self._to_seed(steps[0][0])
+            path += [self._step(a, b, "note") for a, b in steps]
+        return path
+
+    def _to_concept(self, concept: int) -> list[Step]:
+        links = self._links.get(concept)
+        if links is None:
+            expansion = self._scored.expansion
+            known = expansion is None or concept in self.named
+            pairs = [] if known or expansion is None else expansion.path(concept)
+            links = self._links[concept] = [self._step(a, b, "concept") for a, b in pairs]
+        return links
+
+    def _to_seed(self, row: int) -> list[Step]:
+        """How the query named the note that a walk began at: by the first concept, if by any."""
+        for concept in self._view.notes.table.concepts_of(row)[0].tolist():
+            if concept in self.named:
+                return [carries(self._concept(concept), self._note(row))]
+        return []
+
+    def _step(self, a: int, b: int, layer: str) -> Step:
+        """A link of a layer with its weights as they are now."""
+        between = layer == "note"
+        links = self._view.note_links if between else self._view.links
+        rule = self._settings.note_links if between else self._settings.concept_links
+        name = self._note if between else self._concept
+        link = links.get(min(a, b), max(a, b))
+        if link is None:
+            raise FastAssocError(f"no link between {name(a)!r} and {name(b)!r} in the view")
+        factor = math.exp(-max(0, self._now - link.updated_at) / rule.decay_us)
+        weight, written = link.weight * factor, link.written * factor
+        return Step(name(a), name(b), layer, weight, written, weight - written)
+
+    def _concept(self, concept: int) -> str:
+        return self._view.vocabulary.name(concept)
+
+    def _note(self, row: int) -> str:
+        return self._view.notes.table.ids[row]
+
+
+def carries(concept: str, note: str) -> Step:
+    """The step from a concept into a note that carries it."""
+    return Step(concept, note, "carries", 0.0, 0.0, 0.0)
+
+
+def hit_of(
+    view: StateView,
+    one: Placed,
+    path: list[Step],
+    through: Sequence[int],
+    coverage: float,
+    cosine: float | None,
+) -> Hit:
+    """A hit with its reasons."""
+    table, name = view.notes.table, view.vocabulary.name
+    row = one.row
+    rank_score = one.rank_score
+    importance = table.plain["importance"][row]
+    return Hit(
+        id=table.ids[row],
+        text=table.texts[row],
+        score=1.0 if one.source == "exact" else coverage * rank_score / (1.0 + rank_score),
+        rank_score=rank_score,
+        parts=one.parts,
+        similarity=cosine,
+        source=one.source,
+        concepts=[name(c) for c in one.concepts],
+        via=[name(c) for c in through] if one.source == "association" else [],
+        path=path,
+        domain=table.domains[int(view.notes.domain[row])],
+        metadata=table.metadata(row),
+        created_at=moment(int(view.notes.created_at[row])),
+        valence=table.valence.get(row, 0.0),
+        importance=DEFAULT_IMPORTANCE if importance is None else importance,
+    )
+
+
+def why_empty(view: StateView, query: Query, found: Scan, weak: bool) -> str:
+    """Why there is no hit, in plain words."""
+    if not view.notes.table.n_alive:
+        return "the store is empty"
+    asked = query.text or query.concepts or query.like or query.fingerprint
+    if not asked and query.vector is None:
+        return "the query is empty: give a text, concepts=, vector=, like= or fingerprint="
+    if weak:
+        return f"every hit scores below min_score {query.min_score:g}"
+    if not found.allowed.any():
+        return "no note passes the filters"
+    if query.vector is not None and not len(view.points.rows):
+        return "no note of the store has a vector"
+    if found.named:
+        return "no note that passes the filters carries a named concept or one linked to it"
+    if found.unknown:
+        return f"the store has no concept named {', '.join(map(repr, found.unknown))}"
+    return "the store knows no concept and no word of the query"

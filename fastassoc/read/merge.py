@@ -1,0 +1,112 @@
+"""The places of an answer: exact notes, then candidates, cut to k."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from fastassoc.query import Query
+from fastassoc.read.ranks import Ordered, Scored
+from fastassoc.read.scan import Scan
+from fastassoc.state import StateView
+from fastassoc.words import tokens
+
+__all__ = ["Placed", "merge"]
+
+
+@dataclass
+class Placed:
+    """A row in its place, with its concepts and the parts of its rank score."""
+
+    row: int
+    source: str
+    parts: dict[str, float]
+    concepts: list[int]
+
+    @property
+    def rank_score(self) -> float:
+        """The sum of the parts."""
+        return math.fsum(self.parts.values())
+
+
+def merge(view: StateView, query: Query, found: Scan, scored: Scored) -> list[Placed]:
+    """Exact notes first, then the candidates and the associated ones in their places."""
+    places = Places(view, query, found, scored)
+    firsts = [*scored.candidates[:1], *scored.associated[:1]]
+    above = max((score for _, score in firsts), default=0.0) + 1.0
+    placed: list[Placed] = []
+    for row in found.exact[: query.k]:
+        one = places.place(row, scored.exact.get(row, 0.0))
+        # a bonus that lifts it above every other note, so that rank_score keeps ordering
+        placed.append(replace(one, source="exact", parts={"exact": above, **one.parts}))
+    placed.sort(key=lambda one: -one.rank_score)
+    room = query.k - len(placed)
+    return placed + places.fill(room) if room > 0 else placed
+
+
+class Places:
+    """Who gets the places that exact notes leave."""
+
+    def __init__(self, view: StateView, query: Query, found: Scan, scored: Scored) -> None:
+        self._view = view
+        self._diversity = query.diversity
+        self._scored = scored
+        self._asked = set(found.named)
+        self._exact = set(found.exact)
+
+    def fill(self, room: int) -> list[Placed]:
+        """The notes for `room` places, best first."""
+        direct = [one for one in self._scored.candidates if one[0] not in self._exact]
+        linked = [one for one in self._scored.associated if one[0] not in self._exact]
+        kept = min(math.ceil(room * self._scored.share), len(linked))
+        if direct:
+            kept = min(kept, room - 1)  # the best direct note always comes
+        first = self.pick(direct, room - kept)
+        if not linked:
+            return first
+        taken = {one.row for one in first}
+        rest = [one for one in linked if one[0] not in taken]
+        placed = first + self.pick(rest, room - len(first))
+        return sorted(placed, key=lambda one: (-one.rank_score, one.row))
+
+    def pick(self, candidates: Ordered, room: int) -> list[Placed]:
+        """The first of the candidates, or the first that differ."""
+        if not self._diversity:
+            return [self.place(row, score) for row, score in candidates[:room]]
+        pool = [self.place(row, score) for row, score in candidates]
+        return spread(self._view, pool, self._diversity, room)
+
+    def place(self, row: int, score: float) -> Placed:
+        """A row with the named parts of its rank score."""
+        concepts = self._view.notes.table.concepts_of(row)[0].tolist()
+        asked = sum(c in self._asked for c in concepts)
+        direct = row in self._scored.direct
+        source = "association" if not direct else "concept" if asked else "semantic"
+        return Placed(row, source, self._scored.parts(row, score, asked), concepts)
+
+
+def spread(view: StateView, pool: list[Placed], diversity: float, k: int) -> list[Placed]:
+    """The first k, each losing a share of its score for the concepts it has in common with a pick.
+
+    Score times ``1 - diversity * overlap``, the overlap being the largest Jaccard index of the
+    concepts, or of the words where neither note has a concept.
+    """
+    table = view.notes.table
+
+    sets: dict[int, frozenset[object]] = {
+        one.row: frozenset(one.concepts or tokens(table.texts[one.row])) for one in pool
+    }
+    picks: list[Placed] = []
+    left = list(pool)
+    overlap = dict.fromkeys(sets, 0.0)
+    while left and len(picks) < k:
+        best = max(left, key=lambda one: one.rank_score * (1.0 - diversity * overlap[one.row]))
+        left.remove(best)
+        lost = best.rank_score * diversity * overlap[best.row]
+        parts = {**best.parts, "diversity": -lost} if lost else best.parts
+        picks.append(replace(best, parts=parts))
+        for one in left:
+            a, b = sets[one.row], sets[best.row]
+            common = len(a & b) / len(a | b) if a | b else 0.0
+            overlap[one.row] = max(overlap[one.row], common)
+    return picks
