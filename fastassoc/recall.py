@@ -56,8 +56,9 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         wide = vectors.astype(np.float64)  # squares beyond float32
         lengths = np.linalg.norm(wide, axis=1)
         lengths[lengths == 0] = 1.0
-        return (wide / lengths[:, None]).astype(np.float32)
-    out: NDArray[np.float32] = vectors * (1 / np.sqrt(squares))[:, None]
+        scaled: NDArray[np.float32] = (wide / lengths[:, None]).astype(np.float32)
+        return scaled
+    out: NDArray[np.float32] = vectors * (1 / np.sqrt(squares)).astype(np.float32)[:, None]
     return out
 
 

@@ -32,9 +32,10 @@ ROUNDS = 5  # of k-means
 PQ_SAMPLE = 16_384
 PROBES = 4  # lists searched before the bound is known
 SCANNED = 0.4  # of the matches: beyond it an exact scan is as quick
-WORTH = 0.125  # of the lists: an index that searches more for its own vectors is not worth having
+WORTH = 1 / 8  # of the lists for stored vectors: beyond it no index is worth having
+WORTH_CODES = 1 / 32  # the same of the table, whose rows are read one by one
 FETCH = 400  # by codes, at first
-FETCHED = 0.125  # of the table by codes at most: beyond it an exact scan is as quick
+FETCHED = 1 / 16  # of the table by codes at most: beyond it an exact scan is as quick
 LEAST = 100  # candidates asked for when recall is measured
 SURE = 0.997  # of the true nearest lie within the margin
 MASKS = 4  # filters whose counts are kept
@@ -452,7 +453,7 @@ def _build_pq(choice: Choice, truth: measure.Truth, need: float) -> VectorIndex 
         index.add(np.pad(rows, ((0, 0), (0, pad))))
     parts, reached = (choice.dim + pad) // 4, 0.0
     margin, share = _shortfall(index, truth, pad)
-    if share > WORTH:
+    if share > WORTH_CODES:
         return reached
     for _ in range(4):
         parameters = {"parts": parts, "margin": margin}
