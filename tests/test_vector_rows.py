@@ -461,6 +461,23 @@ def test_a_few_bytes_that_declare_many_numbers_are_refused(tmp_path: Path) -> No
         assert 16 <= step <= (1 << 30) // (8 * 50_000)
 
 
+def test_the_command_line_brings_vectors_and_a_dry_run_knows_their_width(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from fastassoc.cli import cli
+
+    store, good, bad = tmp_path / "s.fa", tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    good.write_text('{"id": "a", "text": "t", "embedding": [1, 2]}\n')
+    bad.write_text('{"id": "b", "text": "t", "vector": [1, 2, 3]}\n')
+    options = ["--store", str(store), "ingest"]
+    found = CliRunner().invoke(cli, [*options, str(good)])
+    assert found.exit_code == 0, found.output
+    for dry in ([], ["--dry-run"]):
+        found = CliRunner().invoke(cli, [*options, str(bad), *dry])
+        assert found.exit_code != 0
+        assert "vector: found 3 numbers, expected 2." in found.output
+
+
 def test_a_frame_that_arrow_cannot_hold_is_told() -> None:
     import pandas as pd
 

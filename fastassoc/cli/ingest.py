@@ -93,9 +93,10 @@ def ingest(
     """Bring in files of notes.
 
     JSON lines, CSV, Parquet and Arrow files, or '-' for standard input. A row has a text and, if
-    you like, id, concepts, subjects, domain, created_at, metadata and more. What is there already
-    is skipped, so an ingest can be repeated; one that was interrupted goes on where it stopped.
-    A created_at is an ISO time, or whole microseconds (not seconds) since 1970.
+    you like, id, concepts, subjects, vector, domain, created_at, metadata and more. What is there
+    already is skipped, so an ingest can be repeated; one that was interrupted goes on where it
+    stopped. A created_at is an ISO time, or whole microseconds (not seconds) since 1970. Vectors
+    are lists of numbers in a column 'vector' or 'embedding'; CSV cannot hold them.
     """
     given = {key: value for key, value in options.items() if value is not None}
     if given.get("delimiter") == "\\t":  # what a shell makes of '\t'
@@ -215,6 +216,7 @@ def _dry_run(app: App, source: Any, given: dict[str, Any]) -> None:
     if path and exists(path):  # a dry run makes no store, and needs none
         with app.open(read_only=True) as mem:
             given["settings"] = mem.settings
+            given["width"] = mem.stats()["dim"]
     plan = fa.plan(source, **given)
     if app.json:
         app.emit(asdict(plan))
