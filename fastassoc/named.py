@@ -6,12 +6,21 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import xxhash
+
 from fastassoc import snapshot as disk
 from fastassoc.errors import CorruptStore
 from fastassoc.journal import Behind, Entry, Journal, Pointer, Transaction
 from fastassoc.snapshot import Segment
 
-__all__ = ["SPANNED", "bulk_segments", "entries_from", "manifest_of", "parts_of"]
+__all__ = [
+    "SPANNED",
+    "bulk_segments",
+    "entries_from",
+    "manifest_of",
+    "parts_of",
+    "vectors_key",
+]
 
 # what a manifest names, any other kind being reserved:
 SPANNED = ("notes", "vectors")  # any number of segments, each of a span of the notes
@@ -56,6 +65,25 @@ def parts_of(manifest: dict[str, Any], name: str) -> dict[str, list[Segment]]:
         if kind not in parts and manifest["format"] >= since:
             raise CorruptStore(name, f"names no segment of {kind}")
     return parts
+
+
+def vectors_key(names: Iterable[str]) -> str:
+    """The key under which ``cache`` keeps what is made from a snapshot's vectors.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of all segments of the snapshot. What counts are those of vectors, in their order,
+        and which notes are dead in them.
+
+    Examples
+    --------
+    >>> vectors_key(["vectors-0a.parquet", "notes-1b.parquet", "dead-2c.parquet"])
+    '269a8fddbcc748627248e2aa68ce2336'
+    """
+    kinds = [(name.rpartition("-")[0], name) for name in names]
+    named = [name for kind, name in kinds if kind in ("vectors", "dead")]
+    return xxhash.xxh3_128_hexdigest("\n".join(named).encode())
 
 
 def bulk_segments(entries: Iterable[Entry]) -> list[Segment]:

@@ -198,7 +198,7 @@ def write(table: pa.Table, sink: Any, *, plain: bool = False) -> bool:
 def _group_rows(schema: pa.Schema) -> int:
     """How many rows go into one row group."""
     kinds = schema.types
-    wide = sum(
+    wide: int = sum(
         kind.list_size * kind.value_type.bit_width
         for kind in kinds
         if pa.types.is_fixed_size_list(kind) and pa.types.is_primitive(kind.value_type)

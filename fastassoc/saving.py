@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from fastassoc import snapshot as disk
+from fastassoc.cache import Cache
 from fastassoc.errors import CorruptStore, StoreError
 from fastassoc.journal import Journal
-from fastassoc.named import SPANNED, bulk_segments, entries_from, manifest_of
+from fastassoc.named import SPANNED, bulk_segments, entries_from, manifest_of, vectors_key
 from fastassoc.ports import Still
 from fastassoc.reports import Report
 from fastassoc.state import State
@@ -116,17 +117,22 @@ def _sweep(journal: Journal, *, keep_previous: bool) -> None:
         if pointer is None:
             return
         manifest = manifest_of(journal, pointer)
-        keep = {pointer.manifest, *(segment.name for segment in manifest["segments"])}
+        current = [segment.name for segment in manifest["segments"]]
+        keep, keys = {pointer.manifest, *current}, {vectors_key(current)}
         previous = manifest["previous"]
         if keep_previous and previous is not None:
             keep.add(previous)
             with suppress(CorruptStore, OSError, ValueError, KeyError):
                 found = json.loads((journal.path / previous).read_text())
-                keep.update(segment["name"] for segment in found["segments"])
+                before = [segment["name"] for segment in found["segments"]]
+                keep.update(before)
+                keys.add(vectors_key(before))
         # what the journal still tells: a handle that lags or a repeated operation needs it
         keep.update(s.name for s in bulk_segments(entries_from(transaction, 0)))
         # a vacuum must not trust times of files: with both locks held, nobody writes here
         disk.sweep(journal.path, keep, older_than=None if keep_previous else sys.maxsize)
+    with suppress(OSError):  # disposable: a snapshot never fails for it
+        Cache(journal.path).sweep(keys)
 
 
 Span = dict[str, Any]  # a segment's name, and the sequences of notes that it covers: after, through

@@ -85,7 +85,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     # the verbs
     "ports": {"errors", "state"},
     "named": {"errors", "journal", "snapshot"},
-    "saving": TOOLS | {"journal", "snapshot", "named", "ports", "state"},
+    "saving": TOOLS | {"cache", "journal", "snapshot", "named", "ports", "state"},
     "storecare": {"errors", "journal", "snapshot", "named", "state"},
     "store": TOOLS
     | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes"},

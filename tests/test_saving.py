@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastassoc.batch import NoteBatch
-from fastassoc.named import ONE_EACH, parts_of
+from fastassoc.cache import Cache
+from fastassoc.named import ONE_EACH, parts_of, vectors_key
 from fastassoc.reports import Report
 from fastassoc.saving import Plan, covered
 from fastassoc.snapshot import Segment
@@ -174,6 +175,33 @@ def test_vectors_of_old_notes_are_written_once(tmp_path: Path) -> None:
     held = [segment.rows for segment in segments if segment.kind == "vectors"]
     assert sum(held) == len(tale.vectors)
     assert len(held) <= 7
+
+
+def test_the_cache_is_kept_for_two_snapshots_and_left_out_of_copies(tmp_path: Path) -> None:
+    tale = Tale(tmp_path / "s.fa", 3)
+    keys = []
+
+    def entries() -> list[str]:
+        folder = tale.path / "cache"
+        return sorted(path.stem for path in folder.glob("*.bin")) if folder.exists() else []
+
+    for number in range(4):
+        tale.write()
+        if not tale.vectors:
+            tale.write()
+        tale.snapshot()
+        _, segments = tale.store._current()
+        keys.append(vectors_key([segment.name for segment in segments]))
+        Cache(tale.path).array("numbers", keys[-1], lambda n=number: np.arange(n + 1))
+        assert entries() == sorted(f"numbers-{key}" for key in keys[-2:])
+    assert len(set(keys)) == 4
+    (tale.path / "cache" / f"numbers-{keys[-1]}.bin").write_bytes(b"damage")
+    assert tale.store.verify(digest=True).ok
+    copy = tale.store.backup(tmp_path / "copy.fa")
+    assert not (copy / "cache").exists()
+    tale.vacuum()
+    assert entries() == []
+    tale.check()
 
 
 # -- plans -----------------------------------------------------------------------------------------
