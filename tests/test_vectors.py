@@ -370,7 +370,7 @@ def test_l35_a_full_disk_does_not_leave_half_an_index(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Full(files.Disk):
-        left = 100_000
+        left = 30_000
 
         def write(self, fd: int, data: memoryview) -> int:
             Full.left -= len(data)
