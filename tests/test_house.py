@@ -42,15 +42,20 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "mentions": {"words"},
     "linkview": {"errors", "kernels"},
     # the tables do not know one another, nor the disk
-    "notes": TOOLS | {"chains", "metadata", "retention"},
+    "sessions": set(),
+    "notes": TOOLS | {"chains", "metadata", "retention", "sessions"},
     "retention": TOOLS,
     "concepts": TOOLS | {"extract", "mentions"},
     "text": TOOLS,
     "links": TOOLS | {"linkview"},
     "points": TOOLS,
     "tagging": {"errors", "kernels"},
+    "space": {"points"},
+    "indexed": {"points", "vectors"},
     "importing": TOOLS | TABLES,
-    "state": TOOLS | TABLES | {"importing"},
+    "digests": {"batch"},
+    "state": TOOLS | TABLES | {"digests", "importing", "indexed", "points", "space"},
+    "joining": TOOLS | {"state", "tagging"},
     "exported": TOOLS | {"concepts"},
     "transfer": TOOLS | {"exported", "state"},
     # what callers bring
@@ -71,11 +76,11 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "ingest": TOOLS | INTAKE,
     # reading
     "answers": set(),
-    "query": {"errors", "settings", "times", "filters"},
-    "read": TOOLS | TABLES | {"state", "answers", "filters", "query"},
+    "query": {"errors", "settings", "times", "filters", "vectorfield"},
+    "read": TOOLS | TABLES | {"state", "answers", "filters", "query", "read"},
     "tables": {"errors", "settings", "times", "links", "state"},
-    "reader": TOOLS | TABLES | {"state", "answers", "filters", "query", "read", "tables"},
-    "control": TOOLS | TABLES | {"state", "reader"},
+    "reader": TOOLS | TABLES | {"state", "answers", "embed", "filters", "query", "read", "tables"},
+    "control": TOOLS | TABLES | {"state", "answers", "embed", "joining", "reader", "tagging"},
     # the disk moves Arrow tables and bytes, and knows no note and no link
     "files": {"errors"},
     "parquet": {"errors"},
@@ -89,10 +94,11 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "storecare": {"errors", "journal", "snapshot", "named", "state"},
     "store": TOOLS
     | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes"},
-    "handle": TOOLS | {"state", "ports", "query", "reader"},
+    "moving": TOOLS | {"embed", "state"},
+    "handle": TOOLS | {"embed", "state", "ports", "query", "reader"},
     "memory": TOOLS
     | {"answers", "batches", "concepts", "control", "filters", "handle", "ids", "ingest", "ports"}
-    | {"query", "rows", "state", "store", "transfer"},
+    | {"embed", "joining", "moving", "query", "rows", "state", "store", "transfer"},
     "warming": {"memory"},
     # strangers, who use what is public
     "__init__": {"errors", "settings", "memory", "answers", "reports", "warming"},
