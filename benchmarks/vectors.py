@@ -116,7 +116,7 @@ def measure(kind: str, notes: int, dim: int, plain: bool) -> dict[str, Any]:
 
         row = {"filter": name, "index": ours.choice.kind} | score(find, asked, truth, table)
         out["rows"].append(row | {"scanned": round(exact / (len(asked) + 1), 3)})
-        if plain and (ours._index is not None or mask is None):
+        if plain and mask is None:
             out["rows"].append(
                 {"filter": name, "index": "faiss flat"} | score(scan, asked, truth, table)
             )

@@ -276,30 +276,27 @@ class VectorIndex:
         width = min(max(64, 2 * batch), n_lists)
         near, lists = self._centres(asked, width)
         scores, places = np.empty(0, np.float32), np.empty(0, np.int64)
-        done, seen = 0, 0  # lists looked at in `lists`, matches in them
+        open_lists = counts > 0
+        seen = 0  # matches in the lists that were searched
         while True:
             bound = -math.inf
             if len(scores) >= max(least, min(rank, total)):
                 bound = float(np.partition(scores, -min(rank, total))[-min(rank, total)]) - margin
-            while width < n_lists and near[-1] >= bound:
-                if bound > -math.inf or np.count_nonzero(counts[lists[done:]]) < batch:
-                    width = min(4 * width, n_lists)
-                    near, lists = self._centres(asked, width)
-                else:
-                    break
-            rest = lists[done : np.searchsorted(-near, -bound, "right")]
-            used = np.flatnonzero(counts[rest])
-            if bound > -math.inf and seen + int(counts[rest].sum()) > SCANNED * total:
-                return None
-            if not len(used):
+            ahead = lists[(near >= bound) & open_lists[lists]]
+            if width < n_lists and near[-1] >= bound and (bound > -math.inf or len(ahead) < batch):
+                width = min(4 * width, n_lists)
+                near, lists = self._centres(asked, width)
+                continue
+            if not len(ahead):
                 break
-            used = used[:batch]
-            batch *= 2
-            done += int(used[-1]) + 1
-            seen += int(counts[rest[used]].sum())
-            if bound == -math.inf and seen > SCANNED * total and done < n_lists:
+            chosen = ahead[:batch]
+            needed = ahead if bound > -math.inf else chosen
+            if seen + int(counts[needed].sum()) > SCANNED * total:
                 return None
-            more, found = self._search(asked, k, rest[used], mask)
+            batch *= 2
+            open_lists[chosen] = False
+            seen += int(counts[chosen].sum())
+            more, found = self._search(asked, k, chosen, mask)
             scores, places = np.concatenate([scores, more]), np.concatenate([places, found])
         if len(places) > k:
             best = np.argpartition(-scores, k - 1)[:k]
