@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from threading import Condition, RLock
+from threading import Condition, Lock, RLock
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
@@ -27,11 +27,13 @@ from fastassoc.errors import (
     StoreError,
 )
 from fastassoc.ports import Held, Port
+from fastassoc.query import Query
 from fastassoc.reader import Reader, check_width
 from fastassoc.reports import Report
 from fastassoc.settings import Settings
 from fastassoc.state import Operation, State, StateView
 from fastassoc.times import micros
+from fastassoc.vectors import EXACT_BELOW
 
 __all__ = ["Handle", "Prepared"]
 
@@ -77,6 +79,7 @@ class Handle(Reader):
         self._writing = RLock()
         self._lock = RLock()
         self._applied = Condition(self._lock)
+        self._indexing = Lock()  # one thread makes an index, the others wait for it
         self._now()
 
     def _use(self, embedder: Embedder | None) -> None:
@@ -169,6 +172,14 @@ class Handle(Reader):
             self._wait_for(at_least)
         with self._lock:
             return self._state.view(text=text)
+
+    def _with_index(self, view: StateView, asked: Query) -> StateView:
+        if len(view.points) <= EXACT_BELOW:
+            return view
+        forgotten = self._state.forgotten  # it only grows
+        with self._indexing:
+            index = self._port.index(view, forgotten, self.settings.recall_floor)
+        return replace(view, index=index)
 
     @contextmanager
     def _still(self) -> Iterator[State]:

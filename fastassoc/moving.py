@@ -92,7 +92,7 @@ class Step:
         self._told = told
         self._rows = rows
         self._position = view.position
-        self._after = view.moved_through if view.moving == told else -1
+        self._after = view.space.through if view.space.moving == told else -1
         self._through = int(table.seq.array[rows[-1]]) if len(rows) else -1
         self.ids = table.named(rows.tolist())
         self.texts = table.texts.take(rows)
@@ -103,7 +103,7 @@ class Step:
         """The next step from where the move stands; None where nothing is left to do."""
         rows, done = left(view, told)
         total = done + len(rows)
-        if not len(rows) and view.embedder == told and view.moving != told:
+        if not len(rows) and view.space.embedder == told and view.space.moving != told:
             return None
         count = min(STEP_NOTES, max(1, STEP_BYTES // (4 * told["dim"])))
         return cls(view, rows[:count], told, done + len(rows[:count]), total)
@@ -142,11 +142,11 @@ def left(view: StateView, told: dict[str, Any]) -> tuple[NDArray[np.int64], int]
     """Live rows that a move still has to see, int64 [m] ascending, and how many it has seen."""
     notes = view.notes
     wanted = notes.alive.astype(np.bool_)
-    if view.embedder == told:
+    if view.space.embedder == told:
         wanted = wanted.copy()
         wanted[view.points.rows] = False
     rows = np.flatnonzero(wanted)
-    if view.moving != told:
+    if view.space.moving != told:
         return rows, 0
-    seen = int(np.searchsorted(notes.table.seq.array[rows], view.moved_through, "right"))
+    seen = int(np.searchsorted(notes.table.seq.array[rows], view.space.through, "right"))
     return rows[seen:], seen

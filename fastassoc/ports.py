@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from fastassoc.state import Operation, State
+import numpy as np
+
+from fastassoc.cache import Cache
+from fastassoc.indexed import Indexed
+from fastassoc.notes import NoteTable
+from fastassoc.state import Operation, State, StateView
+from fastassoc.vectorcache import index_of
 
 __all__ = ["Held", "InMemory", "Port", "Still"]
 
@@ -47,6 +53,14 @@ class Port(Protocol):
     def tend(self, still: Still) -> None:
         """What is due after an operation, such as an automatic snapshot."""
 
+    def index(
+        self, view: StateView, forgotten: Sequence[tuple[int, int]], floor: float
+    ) -> Indexed | None:
+        """An index over the view's vectors with at least this recall, where it is worth having.
+
+        `forgotten` has position and sequence of notes that were forgotten.
+        """
+
     def info(self) -> dict[str, Any]:
         """What it takes on disk."""
 
@@ -71,6 +85,7 @@ class InMemory:
 
     def __init__(self) -> None:
         self._done: dict[str, list[str]] = {}
+        self._index: tuple[tuple[NoteTable, int, float], int, Indexed | None] | None = None
         self._position = 0
 
     @contextmanager
@@ -99,6 +114,17 @@ class InMemory:
 
     def tend(self, still: Still) -> None:
         """Nothing is due."""
+
+    def index(
+        self, view: StateView, forgotten: Sequence[tuple[int, int]], floor: float
+    ) -> Indexed | None:
+        """An index made anew when a quarter of the vectors came after it."""
+        size, key = len(view.points), (view.notes.table, view.space.since, floor)
+        if self._index is None or self._index[0] != key or size > 1.25 * self._index[1]:
+            members = np.flatnonzero(view.notes.alive[view.points.rows])
+            made = index_of(Cache(None), "00" * 16, floor, view, members)
+            self._index = key, size, made
+        return self._index[2]
 
     def info(self) -> dict[str, Any]:
         """Nothing is on disk."""

@@ -212,9 +212,9 @@ class Reader(ABC):
         if dim is None or not wanted:
             return asked, None
         if self._embedder is None:
-            made = view.embedder
+            made = view.space.embedder
             return asked, None if made is None else WAITING.format(made["name"], made["dim"])
-        require_same(view.embedder, self._embedder)
+        require_same(view.space.embedder, self._embedder)
         check_width(self._embedder.dim, dim)
         vectors, given = embed_texts(self._embedder, [str(asked.text)])
         return replace(asked, vector=vectors[0]) if given[0] else asked, None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastassoc.points import Points
+from fastassoc.points import Points, PointsView
 
-__all__ = ["Space", "vectors_table"]
+__all__ = ["Space", "SpaceView", "vectors_table"]
 
 Identity = Mapping[str, Any]  # an embedder's name and dim
 
@@ -42,6 +43,10 @@ class Space:
         self.moving: dict[str, Any] | None = None
         self.through = -1
         self.since = 0
+
+    def view(self) -> SpaceView:
+        """What a read sees of it."""
+        return SpaceView(self.points.view(), self.embedder, self.moving, self.through, self.since)
 
     @property
     def dim(self) -> int | None:
@@ -105,6 +110,17 @@ class Space:
             self.staged = Points() if staged is None else points_of(staged, seqs)
             self.staged.dim = int(self.moving["dim"])
         self.points.dim = summary.get("dim", self.points.dim)
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceView:
+    """A space as one read sees it; see `Space`."""
+
+    points: PointsView
+    embedder: dict[str, Any] | None
+    moving: dict[str, Any] | None
+    through: int
+    since: int
 
 
 def vectors_table(points: Points, seqs: NDArray[np.int64], alive: NDArray[np.uint8]) -> pa.Table:

@@ -25,7 +25,7 @@ from fastassoc.notes import NotesView, NoteTable
 from fastassoc.points import Points, PointsView
 from fastassoc.reports import Report
 from fastassoc.settings import Settings
-from fastassoc.space import Space, vectors_table
+from fastassoc.space import Space, SpaceView, vectors_table
 from fastassoc.text import TextIndex, TextView
 
 __all__ = ["Operation", "State", "StateView"]
@@ -72,12 +72,14 @@ class StateView:
     notes: NotesView
     links: LinkView
     note_links: LinkView
-    points: PointsView
-    embedder: Mapping[str, Any] | None
-    moving: Mapping[str, Any] | None
-    moved_through: int
+    space: SpaceView
     text: TextView | None
     index: Indexed | None = None
+
+    @property
+    def points(self) -> PointsView:
+        """The vectors."""
+        return self.space.points
 
 
 class State:
@@ -420,10 +422,7 @@ class State:
                 notes=self.notes.view(),
                 links=self.links.view(),
                 note_links=self.note_links.view(),
-                points=self.space.points.view(),
-                embedder=self.space.embedder,
-                moving=self.space.moving,
-                moved_through=self.space.through,
+                space=self.space.view(),
                 text=self._text_view() if text else None,
             )
             self.torn = False

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -16,16 +17,19 @@ import pyarrow.compute as pc
 from fastassoc import saving, storecare
 from fastassoc import snapshot as disk
 from fastassoc.batch import NoteBatch
+from fastassoc.cache import Cache
 from fastassoc.errors import CorruptStore, StoreExists, StoreNotFound
+from fastassoc.indexed import Indexed
 from fastassoc.journal import Behind, Draft, Entry, Journal, Pointer, Transaction
-from fastassoc.named import SPANNED, bulk_segments, manifest_of, parts_of
-from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA
+from fastassoc.named import SPANNED, bulk_segments, manifest_of, parts_of, vectors_key
+from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA, NoteTable
 from fastassoc.ports import Still, written_ids
 from fastassoc.reports import Report
 from fastassoc.settings import Settings
 from fastassoc.snapshot import Segment
-from fastassoc.state import Operation, State
+from fastassoc.state import Operation, State, StateView
 from fastassoc.storecare import Verification, check_manifests
+from fastassoc.vectorcache import index_of, mapped, members_at
 
 __all__ = ["Store", "Verification"]
 
@@ -53,6 +57,8 @@ class Store:
         self._since = 0
         self._bytes = 0
         self._held = 0  # bytes of the snapshot, as last seen
+        self._cache = Cache(journal.path, read_only=journal.read_only)
+        self._index: tuple[tuple[str, float, NoteTable], Indexed | None] | None = None
 
     # -- opening --------------------------------------------------------------------------------
 
@@ -133,13 +139,22 @@ class Store:
             if kind not in SPANNED
         }
         dead = tables["dead"].column("seq")
-        for kind in SPANNED:
-            spans = [without(disk.read_segment(self.root, part), dead) for part in parts[kind]]
-            if spans:
-                tables[kind] = pa.concat_tables(spans)
+        if parts["notes"]:
+            tables["notes"] = self._live(parts["notes"], dead)
+        if parts["vectors"]:
+            key = vectors_key(segment.name for segment in manifest["segments"])
+            rows = sum(segment.rows for segment in parts["vectors"])
+            read = partial(self._live, parts["vectors"], dead)
+            tables["vectors"] = mapped(self._cache, key, rows, read)
         for kind, schema in (("notes", NOTES_SCHEMA), ("notestate", NOTESTATE_SCHEMA)):
             tables[kind] = completed(tables.get(kind), schema)
         return State.restore(tables, manifest["state"], pointer.seq)
+
+    def _live(self, segments: Sequence[Segment], dead: pa.ChunkedArray) -> pa.Table:
+        """The rows of segments whose notes are not dead."""
+        return pa.concat_tables(
+            [without(disk.read_segment(self.root, segment), dead) for segment in segments]
+        )
 
     def _replay(self, state: State | None, entries: Sequence[Entry]) -> State | None:
         for entry in entries:
@@ -211,6 +226,27 @@ class Store:
             self.snapshot(still)
         else:
             self._since = 0
+
+    def index(
+        self, view: StateView, forgotten: Sequence[tuple[int, int]], floor: float
+    ) -> Indexed | None:
+        """The index over the vectors of the current snapshot, from the cache or made for it."""
+        while True:
+            pointer = self._journal.current()
+            if pointer is None or not view.space.since <= pointer.seq <= view.position:
+                return None  # its vectors are others, or it was published since
+            key = pointer.digest, floor, view.notes.table
+            if self._index is not None and self._index[0] == key:
+                return self._index[1]
+            try:
+                manifest = manifest_of(self._journal, pointer)
+            except CorruptStore:
+                if self._journal.current() == pointer:
+                    raise
+                continue  # another snapshot was published and the old one swept
+            members = members_at(view, pointer.seq, manifest["state"]["next_seq"], forgotten)
+            name = vectors_key(segment.name for segment in manifest["segments"])
+            self._index = key, index_of(self._cache, name, floor, view, members)
 
     def info(self) -> dict[str, Any]:
         """What the store takes on disk, and how long its journal is."""

@@ -88,14 +88,16 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "journal": {"journal", "errors", "formats"},
     "snapshot": {"errors", "files", "manifest", "parquet"},
     # the verbs
-    "ports": {"errors", "state"},
+    "vectorcache": {"cache", "indexed", "state", "vectors"},
+    "ports": {"cache", "errors", "indexed", "notes", "state", "vectorcache"},
     "named": {"errors", "journal", "snapshot"},
     "saving": TOOLS | {"cache", "journal", "snapshot", "named", "ports", "state"},
     "storecare": {"errors", "journal", "snapshot", "named", "state"},
     "store": TOOLS
-    | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes"},
+    | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes", "cache"}
+    | {"indexed", "vectorcache"},
     "moving": TOOLS | {"embed", "state"},
-    "handle": TOOLS | {"embed", "state", "ports", "query", "reader"},
+    "handle": TOOLS | {"embed", "state", "ports", "query", "reader", "vectors"},
     "memory": TOOLS
     | {"answers", "batches", "concepts", "control", "filters", "handle", "ids", "ingest", "ports"}
     | {"embed", "joining", "moving", "query", "rows", "state", "store", "transfer"},
