@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +30,8 @@ PQ_BELOW = 200_000
 SEED = 1234
 PER_LIST = 64  # training vectors for each list
 ROUNDS = 5  # of k-means
-PQ_SAMPLE = 16_384
+PQ_SAMPLE = 8_192
+PQ_ROUNDS = 12
 PROBES = 4  # lists searched before the bound is known
 SCANNED = 0.4  # of the matches: beyond it an exact scan is as quick
 WORTH = 1 / 8  # of the lists for stored vectors: beyond it no index is worth having
@@ -432,6 +434,18 @@ def _sample(vectors: NDArray[np.float32], size: int) -> NDArray[np.float32]:
     return measure.unit(vectors[np.sort(rows)])
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let FAISS use one thread for what this thread calls."""
+    faiss = _faiss()
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
 def _measured(index: VectorIndex, truth: measure.Truth) -> float:
     return truth.recall(lambda query, mask: index.candidates(query, LEAST, mask))
 
@@ -443,15 +457,17 @@ def _build_pq(choice: Choice, truth: measure.Truth, need: float) -> VectorIndex 
     index = faiss.IndexPQFastScan(
         choice.dim + pad, (choice.dim + pad) // 4, 4, faiss.METRIC_INNER_PRODUCT
     )
+    index.pq.cp.niter, index.pq.cp.seed = PQ_ROUNDS, SEED
     index.pq.cp.min_points_per_centroid = 1
     index.pq.cp.max_points_per_centroid = PQ_SAMPLE // 16
-    index.train(np.pad(_sample(vectors, PQ_SAMPLE), ((0, 0), (0, pad))))
+    with _one_thread():  # thousands of tiny steps: beside a busy neighbour two threads crawl
+        index.train(np.pad(_sample(vectors, PQ_SAMPLE), ((0, 0), (0, pad))))
     for _, rows in measure.blocks(vectors):
         index.add(np.pad(rows, ((0, 0), (0, pad))))
     parts, reached = (choice.dim + pad) // 4, 0.0
-    margin, share = _shortfall(index, truth, pad)
+    margin, share, promised = _shortfall(index, truth, pad)
     if share > WORTH_CODES:
-        return reached
+        return promised
     for _ in range(4):
         parameters = {"parts": parts, "margin": margin}
         made = VectorIndex(replace(choice, parameters=parameters, bytes=_size(index)), index)
@@ -463,25 +479,29 @@ def _build_pq(choice: Choice, truth: measure.Truth, need: float) -> VectorIndex 
     return reached
 
 
-def _shortfall(index: Any, truth: measure.Truth, pad: int) -> tuple[float, float]:
+def _shortfall(index: Any, truth: measure.Truth, pad: int) -> tuple[float, float, float]:
     """Measure how far below the 10th best that codes know they place the true nearest.
 
-    Returns the distance that few exceed, and the share of the table that the questions near
-    stored vectors fetch with it.
+    Returns the distance that few exceed; the share of the table that the questions near stored
+    vectors fetch with it; the recall of fetching the share that is worth it.
     """
-    asked, most = truth.asked, int(len(truth.vectors) * FETCHED)
+    asked, n = truth.asked, len(truth.vectors)
+    most, worth = int(n * FETCHED), int(n * WORTH_CODES)
     short: list[float] = []
-    known: list[NDArray[np.float32]] = []
+    gaps: list[NDArray[np.float32]] = []
+    kept: list[bool] = []
     for row, query in enumerate(np.pad(asked.vectors, ((0, 0), (0, pad)))):
         scores, places = index.search(query[None, :], most)
         scores = scores[0][places[0] != asked.own[row]]
-        known.append(scores[measure.DEPTH - 1] - scores)
         _, wanted = truth.wanted(0, row)
-        short.extend(known[-1][0] - (index.reconstruct_batch(wanted) @ query - scores[0]))
+        known = index.reconstruct_batch(wanted) @ query
+        short.extend((scores[measure.DEPTH - 1] - known).tolist())
+        if asked.group[row] < 2:
+            kept.extend((known >= scores[worth]).tolist())
+            gaps.append(scores[measure.DEPTH - 1] - scores)
     margin = float(np.quantile(short, SURE))
-    near = [gaps for gaps, group in zip(known, asked.group, strict=True) if group < 2]
-    share = np.mean([np.searchsorted(gaps, margin, "right") for gaps in near])
-    return margin, float(share) / len(truth.vectors)
+    share = np.mean([np.searchsorted(one, margin, "right") for one in gaps])
+    return margin, float(share) / n, float(np.mean(kept))
 
 
 def _build_ivf(choice: Choice, truth: measure.Truth, need: float) -> VectorIndex | float:
