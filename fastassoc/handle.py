@@ -27,7 +27,6 @@ from fastassoc.errors import (
     StoreError,
 )
 from fastassoc.ports import Held, Port
-from fastassoc.query import Query
 from fastassoc.reader import Reader, check_width
 from fastassoc.reports import Report
 from fastassoc.settings import Settings
@@ -173,7 +172,7 @@ class Handle(Reader):
         with self._lock:
             return self._state.view(text=text)
 
-    def _with_index(self, view: StateView, asked: Query) -> StateView:
+    def _with_index(self, view: StateView) -> StateView:
         if len(view.points) <= EXACT_BELOW:
             return view
         forgotten = self._state.forgotten  # it only grows

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastassoc.answers import Hit
 from fastassoc.errors import InvalidInput
 from fastassoc.filters import check_where
 from fastassoc.settings import RANKS
 from fastassoc.times import micros
 from fastassoc.vectorfield import read_vectors
 
-__all__ = ["Query", "list_of_names", "whole"]
+__all__ = ["Query", "list_of_names", "note_ids", "whole"]
 
 ORDERS = ("relevance", "recency")
 MOST_REINFORCED = 1000  # hits of one reinforced read: each pair of them is linked
@@ -152,6 +153,19 @@ def list_of_names(value: Any, name: str) -> tuple[str, ...]:
             raise InvalidInput(f"{name}: found {item!r} in the list, expected texts only.")
         text(item, name)
     return tuple(value)
+
+
+def note_ids(notes: Any, name: str) -> list[str]:
+    """Ids from a list of ids or hits."""
+    if isinstance(notes, (str, bytes)) or not hasattr(notes, "__iter__"):
+        raise InvalidInput(f"{name}: found {notes!r}, expected a list of note ids or hits.")
+    found = []
+    for one in notes:
+        note = one.id if isinstance(one, Hit) else one
+        if not isinstance(note, str):
+            raise InvalidInput(f"{name}: found {one!r} in the list, expected note ids or hits.")
+        found.append(str(note))
+    return found
 
 
 def whole(value: Any, name: str, low: int, high: int) -> int:

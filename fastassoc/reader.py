@@ -198,7 +198,7 @@ class Reader(ABC):
         """Read, with the vector that an embedder makes of the text where there is one."""
         asked, left_out = self._placed(view, asked)
         if asked.vector is not None:
-            view = self._with_index(view, asked)
+            view = self._with_index(view)
         recall = read(view, asked, self.settings, now)
         return replace(recall, reason=left_out) if left_out and not recall.reason else recall
 
@@ -219,7 +219,7 @@ class Reader(ABC):
         vectors, given = embed_texts(self._embedder, [str(asked.text)])
         return replace(asked, vector=vectors[0]) if given[0] else asked, None
 
-    def _with_index(self, view: StateView, asked: Query) -> StateView:
+    def _with_index(self, view: StateView) -> StateView:
         """The view with an index over its vectors, where there is one."""
         return view
 

@@ -54,7 +54,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "indexed": {"points", "vectors"},
     "importing": TOOLS | TABLES,
     "digests": {"batch"},
-    "state": TOOLS | TABLES | {"digests", "importing", "indexed", "points", "space"},
+    "changes": TOOLS | TABLES | {"importing", "space"},
+    "state": TOOLS | TABLES | {"changes", "digests", "indexed", "points", "space"},
     "joining": TOOLS | {"state", "tagging"},
     "exported": TOOLS | {"concepts"},
     "transfer": TOOLS | {"exported", "state"},
@@ -76,7 +77,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "ingest": TOOLS | INTAKE,
     # reading
     "answers": set(),
-    "query": {"errors", "settings", "times", "filters", "vectorfield"},
+    "query": {"answers", "errors", "settings", "times", "filters", "vectorfield"},
     "read": TOOLS | TABLES | {"state", "answers", "filters", "query", "read"},
     "tables": {"errors", "settings", "times", "links", "state"},
     "reader": TOOLS | TABLES | {"state", "answers", "embed", "filters", "query", "read", "tables"},
@@ -98,9 +99,15 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     | {"indexed", "vectorcache"},
     "moving": TOOLS | {"embed", "state"},
     "handle": TOOLS | {"embed", "state", "ports", "query", "reader", "vectors"},
+    "paths": {"errors", "query"},
+    "writing": TOOLS
+    | {"batches", "embed", "handle", "ids", "ingest", "joining", "moving"}
+    | {"query", "rows", "state"},
+    "learning": TOOLS | {"answers", "concepts", "handle", "query", "state"},
+    "keeping": TOOLS | {"answers", "control", "filters", "handle", "query", "state"},
+    "upkeep": TOOLS | {"embed", "keeping", "moving", "paths", "state", "store", "transfer"},
     "memory": TOOLS
-    | {"answers", "batches", "concepts", "control", "filters", "handle", "ids", "ingest", "ports"}
-    | {"embed", "joining", "moving", "query", "rows", "state", "store", "transfer"},
+    | {"embed", "learning", "paths", "ports", "query", "state", "store", "upkeep", "writing"},
     "warming": {"memory"},
     # strangers, who use what is public
     "__init__": {"errors", "settings", "memory", "answers", "reports", "warming"},

@@ -1,0 +1,374 @@
+"""Every kind of operation, and what it does to the tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastassoc.batch import NoteBatch
+from fastassoc.concepts import Vocabulary
+from fastassoc.importing import import_notes, with_links
+from fastassoc.kernels.links import pair_keys
+from fastassoc.links import Changed, LinkMatrix, keys_of
+from fastassoc.notes import NoteTable
+from fastassoc.reports import Report
+from fastassoc.settings import Settings
+from fastassoc.space import Space
+
+__all__ = ["Changes", "Operation"]
+
+Spelled = Sequence[Sequence[str]]  # pairs of a folded name and its spelling
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One resolved change: intent with everything decided that apply must not decide.
+
+    Attributes
+    ----------
+    kind : str
+        Which of State's ``_apply_*`` takes it.
+    at : int
+        Its time, microseconds UTC.
+    body : dict
+        JSON values.
+    op_id : str or None
+        The caller's name for it; a repeat is not applied.
+    batch : NoteBatch or None
+        The notes of a write, where they are at hand or lie in a bulk segment.
+    vectors : bytes or None
+        Vectors of an operation without a batch, float32 little-endian, one after the other.
+    """
+
+    kind: str
+    at: int
+    body: dict[str, Any]
+    op_id: str | None = None
+    batch: NoteBatch | None = field(default=None, repr=False)
+    vectors: bytes | None = field(default=None, repr=False)
+
+
+class Changes:
+    """The tables that operations change; each ``_apply_<kind>`` applies one kind.
+
+    Deterministic: no clock, no random source, no order of a set, nothing from the disk.
+
+    Parameters
+    ----------
+    settings : Settings
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.vocabulary = Vocabulary(settings.names, settings.language)
+        self.notes = NoteTable(settings.retention)
+        self.links = LinkMatrix(settings.concept_links, settings.valence_rate)
+        self.note_links = LinkMatrix(settings.note_links, settings.valence_rate)  # between rows
+        self.space = Space()
+        self.ingests: dict[str, dict[str, Any]] = {}  # unfinished ones, by key
+        self.position = 0
+        self.forgotten: list[tuple[int, int]] = []  # position and sequence of each note forgotten
+        self._text_removed: list[int] = []
+
+    def _apply_create(self, operation: Operation) -> Report:
+        return Report(position=self.position)
+
+    def _apply_nothing(self, operation: Operation) -> Report:
+        return Report(position=self.position)
+
+    def _apply_configure(self, operation: Operation) -> Report:
+        self.settings = self.settings.with_changes(operation.body["changes"], read_only=True)
+        return Report(position=self.position)
+
+    def _apply_write(self, operation: Operation) -> Report:
+        batch = operation.batch
+        if batch is None:
+            batch = NoteBatch.from_rows(operation.body["rows"])
+        self._mark_ingest(operation.body.get("ingest"))
+        first, replaced, made = len(self.notes.ids), 0, []
+        missing: list[str] = []
+        for part, old in self._runs(batch, operation.body["on_duplicate"]):
+            gone = self._forget_rows(old, operation.at)
+            made += [gone, self._write_new(part, operation.at, missing)]
+            replaced += len(old)
+        written = len(self.notes.ids) - first
+        return Report(
+            written=written - replaced,
+            replaced=replaced,
+            skipped=len(batch) - written,
+            ids=self.notes.ids[first:],
+            missing=list(dict.fromkeys(missing)),
+            position=self.position,
+            **changes(*made),
+        )
+
+    def _write_new(self, batch: NoteBatch, at: int, missing: list[str]) -> Changed:
+        """Write notes whose ids are new; ids of no older note that they supersede are `missing`."""
+        ids = self._intern(batch)
+        concepts = ids[batch.concepts] if len(batch.concepts) else batch.concepts
+        rows = self.notes.append(batch, concepts, at)
+        made = self.links.write(pair_keys(concepts, batch.ptr), at)
+        matrix, places = batch.vector_matrix()
+        if len(places):
+            self.space.points.append(rows[places], matrix)
+        joined = self._join_session(batch, rows, at)
+        superseding = batch.columns.get("supersedes")
+        if superseding is not None:
+            for row, names in zip(rows.tolist(), superseding.to_pylist(), strict=True):
+                missing += self.notes.supersede(row, names or [])
+        return both(made, joined)
+
+    def _join_session(self, batch: NoteBatch, rows: NDArray[np.int64], at: int) -> Changed:
+        """Link new notes to earlier ones of their session, as the settings say."""
+        pairs = self.notes.join_sessions(rows, batch.columns.get("session"))
+        rule, tags = self.settings.session_links, batch.columns.get("tags")
+        if rule == "consecutive" and pairs:
+            ends = np.array(pairs, np.uint32)
+            return self.note_links.write(keys_of(ends[:, 0], ends[:, 1]), at)
+        if rule == "cosine" and tags is not None:
+            seqs, weights = (half.to_numpy() for half in tags.flatten().flatten())
+            newer = np.repeat(rows, tags.value_lengths().fill_null(0).to_numpy())
+            older = np.searchsorted(self.notes.seq.array, seqs)
+            return self.note_links.write(keys_of(newer, older), at, weights)
+        return Changed(0, 0, 0)
+
+    def _mark_ingest(self, ledger: dict[str, Any] | None) -> None:
+        if ledger is None:
+            return
+        if ledger["final"]:
+            self.ingests.pop(ledger["key"], None)
+        else:
+            self.ingests[ledger["key"]] = ledger
+
+    def _apply_ingest(self, operation: Operation) -> Report:
+        self._mark_ingest(operation.body["ingest"])
+        return Report(position=self.position)
+
+    def _runs(self, batch: NoteBatch, rule: str) -> Iterator[tuple[NoteBatch, list[int]]]:
+        """Parts of a batch to write in turn, each with the rows to forget before it.
+
+        A note that replaces one is a part of its own: forgetting all first and writing all after
+        would clamp weights in another order than one write after the other.
+        """
+        ids = batch.columns["id"].to_pylist()
+        known = self.notes.rows
+        if len(set(ids)) == len(ids) and known.keys().isdisjoint(ids):
+            yield batch, []
+            return
+        run: dict[str, int] = {}
+        for place, note in enumerate(ids):
+            if note not in known and note not in run:
+                run[note] = place
+            elif rule == "replace":
+                if run:
+                    yield batch.take(list(run.values())), []
+                    run = {}
+                yield batch.take([place]), [known[note]]
+        if run:
+            yield batch.take(list(run.values())), []
+
+    def _intern(self, batch: NoteBatch) -> NDArray[np.uint32]:
+        """Concept id of each of the batch's names; those that no note uses are left out (0)."""
+        used = batch.used()
+        ids = np.zeros(len(batch.keys), np.uint32)
+        if used:
+            keys, spellings = batch.keys, batch.spellings
+            ids[used] = self.vocabulary.intern(
+                [keys[code] for code in used], [spellings[code] for code in used]
+            )
+        return ids
+
+    def _apply_feedback(self, operation: Operation) -> Report:
+        body = operation.body
+        amount, outcome = body["amount"], body["outcome"]
+        rows = [self.notes.rows[note] for note in body["used"]]
+        used = {int(c) for row in rows for c in self.notes.concepts_of(row)[0]}
+        used.update(self._names(body["names"], create=amount > 0))
+        asked = self._names(body["asked"], create=amount > 0 and bool(used))
+        pairs = {(min(a, u), max(a, u)) for a in asked for u in used if a != u}
+        if amount <= 0:  # no link is made
+            pairs = {pair for pair in pairs if self.links.get(*pair) is not None}
+        keys = np.array(sorted(a << 32 | b for a, b in pairs), np.uint64)
+        made = self.links.teach(
+            keys, np.full(len(keys), amount), np.full(len(keys), outcome), operation.at
+        )
+        joined = self._teach_notes(rows, body.get("together", 0.0), outcome, operation.at)
+        rate = self.settings.valence_rate
+        for row in rows:
+            held = self.notes.valence.get(row, 0.0)
+            self.notes.valence[row] = min(1.0, max(-1.0, held + rate * (outcome - held)))
+        return Report(updated=len(rows), position=self.position, **changes(made, joined))
+
+    def _teach_notes(self, rows: Sequence[int], amount: float, outcome: float, at: int) -> Changed:
+        """Add to the link of each pair of rows; a NaN outcome leaves its valence."""
+        if amount == 0.0 or len(rows) < 2:
+            return Changed(0, 0, 0)
+        ends = np.array(sorted(rows), np.uint64)
+        first, second = np.triu_indices(len(ends), 1)
+        keys = ends[first] << np.uint64(32) | ends[second]
+        return self.note_links.teach(
+            keys, np.full(len(keys), amount), np.full(len(keys), outcome), at
+        )
+
+    def _apply_reinforce(self, operation: Operation) -> Report:
+        """Keep what a read returned: accesses, stabilities, and links between its direct hits."""
+        body = operation.body
+        direct = [self.notes.rows[note] for note in body["direct"]]
+        associated = [self.notes.rows[note] for note in body["associated"]]
+        self.notes.states.reinforce(direct, associated, body["session"], operation.at)
+        made = self._teach_notes(direct, body["amount"], math.nan, operation.at)
+        return Report(
+            updated=len(direct) + len(associated), position=self.position, **changes(made)
+        )
+
+    def _apply_tick(self, operation: Operation) -> Report:
+        rows = self.due(operation.body["now"])
+        self.notes.states.cool(rows)
+        return Report(updated=len(rows), position=self.position)
+
+    def due(self, now: int) -> NDArray[np.int64]:
+        """Rows of live notes that a tick at `now` moves to the cold tier, int64 [m]."""
+        rows = self.notes.states.due(now)
+        due: NDArray[np.int64] = rows[self.notes.alive.array[rows] == 1]
+        return due
+
+    def _apply_embedder(self, operation: Operation) -> Report:
+        self.space.embedder = operation.body["embedder"]
+        return Report(position=self.position)
+
+    def _apply_reembed(self, operation: Operation) -> Report:
+        body = operation.body
+        rows = [self.notes.rows[note] for note in body["ids"]]
+        flat = np.frombuffer(operation.vectors or b"", "<f4").astype(np.float32)
+        matrix = flat.reshape(len(rows), body["embedder"]["dim"])
+        self.space.stage(body["embedder"], rows, matrix, body["through"])
+        return Report(updated=len(rows), position=self.position)
+
+    def _apply_reembedded(self, operation: Operation) -> Report:
+        self.space.finish(self.position)
+        return Report(position=self.position)
+
+    def _names(self, names: Spelled, *, create: bool) -> list[int]:
+        """Concept ids of spelled names; unknown ones are made, or left out."""
+        if create and names:
+            found = self.vocabulary.intern([key for key, _ in names], [shown for _, shown in names])
+            return [int(concept) for concept in found]
+        known = (self.vocabulary.find_key(key) for key, _ in names)
+        return [concept for concept in known if concept is not None]
+
+    def _pair(self, body: Mapping[str, Any], *, create: bool) -> NDArray[np.uint64]:
+        ids = sorted(self._names([body["a"], body["b"]], create=create))
+        return np.array([ids[0] << 32 | ids[1]] if len(ids) == 2 else [], np.uint64)
+
+    def _apply_link(self, operation: Operation) -> Report:
+        amount = operation.body["amount"]
+        if operation.body["layer"] == "note":
+            keys, nothing = self._note_pair(operation.body), np.full(1, np.nan)
+            made = self.note_links.teach(keys, np.full(1, amount), nothing, operation.at)
+            return Report(position=self.position, **changes(made))
+        below = self.settings.concept_links.bounds[0] < 0  # a link may be negative
+        keys = self._pair(operation.body, create=amount > 0 or (below and amount < 0))
+        nothing = np.full(len(keys), np.nan)
+        made = self.links.teach(keys, np.full(len(keys), amount), nothing, operation.at)
+        return Report(position=self.position, **changes(made))
+
+    def _note_pair(self, body: Mapping[str, Any]) -> NDArray[np.uint64]:
+        return keys_of([self.notes.rows[body["a"]]], [self.notes.rows[body["b"]]])
+
+    def _apply_unlink(self, operation: Operation) -> Report:
+        if operation.body["layer"] == "note":
+            made = self.note_links.unlink(self._note_pair(operation.body), operation.at)
+            return Report(position=self.position, **changes(made))
+        made = self.links.unlink(self._pair(operation.body, create=False), operation.at)
+        return Report(position=self.position, **changes(made))
+
+    def _apply_update(self, operation: Operation) -> Report:
+        row = self.notes.rows[operation.body["id"]]
+        self.notes.set_metadata(row, operation.body["metadata"])
+        return Report(updated=1, position=self.position)
+
+    def _apply_forget(self, operation: Operation) -> Report:
+        rows = [self.notes.rows[note] for note in operation.body["ids"]]
+        gone = self._forget_rows(rows, operation.at)
+        return Report(forgotten=len(rows), position=self.position, **changes(gone))
+
+    def _forget_rows(self, rows: Sequence[int], at: int) -> Changed:
+        if not rows:
+            return Changed(0, 0, 0)
+        gone = self._unwrite(rows, at)
+        if len(self.note_links):
+            ends = np.unique(np.concatenate([self.note_links.of(row) for row in rows]))
+            gone = both(gone, self.note_links.erase(ends))
+        self.forgotten.extend((self.position, int(self.notes.seq.array[row])) for row in rows)
+        self.notes.remove(rows)
+        self._text_removed.extend(rows)
+        return gone
+
+    def _unwrite(self, rows: Sequence[int], at: int) -> Changed:
+        """Take back what notes wrote, faded as far as the links have."""
+        parts = [self.notes.concepts_of(row)[0] for row in rows]
+        rule = self.settings.concept_links
+        if rule.decay_days is None:
+            ptr = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+            return self.links.unwrite(pair_keys(np.concatenate(parts), ptr), at)
+        made = []
+        for row, part in zip(rows, parts, strict=True):
+            keys = pair_keys(part, np.array([0, len(part)], np.int64))
+            age = max(0, at - int(self.notes.written_at.array[row]))
+            share = rule.write_step * math.exp(-age / rule.decay_us)
+            made.append(self.links.unwrite(keys, at, np.full(len(keys), share)))
+        return Changed(*(sum(counts) for counts in zip(*made, strict=True)))
+
+    def _apply_import(self, operation: Operation) -> Report:
+        """Bring in one part of an export; its links take exactly the values given."""
+        body, settings = operation.body, self.settings
+        self._mark_ingest(body["ingest"])
+        if "concepts" in body:
+            self.vocabulary.intern(*map(list, zip(*body["concepts"], strict=True)))
+        if "notes" in body:
+            import_notes(self.notes, self.vocabulary, body["notes"], operation.at)
+        if "links" in body:
+            rule, rate = settings.concept_links, settings.valence_rate
+            self.links = with_links(self.links, self.vocabulary, body["links"], rule, rate)
+        return Report(
+            written=len(body.get("notes", ())),
+            links_created=len(body.get("links", ())),
+            position=self.position,
+        )
+
+    def _apply_purge(self, operation: Operation) -> Report:
+        """Drop names that no live note and no link holds."""
+        held = self.held_concepts()
+        self.vocabulary.drop(np.flatnonzero(~held).tolist())
+        held[: len(self.notes.df)] &= self.notes.df.array == 0
+        kept = [self.vocabulary.name(concept) for concept in np.flatnonzero(held).tolist()]
+        return Report(kept=kept, position=self.position)
+
+    def held_concepts(self) -> NDArray[np.bool_]:
+        """Which concept ids a live note or a link holds, bool [ids]."""
+        held = np.zeros(self.vocabulary.n_ids, np.bool_)
+        df = self.notes.df.array
+        held[: len(df)] = df > 0
+        table = self.links.to_arrow()
+        held[table.column("a").to_numpy()] = True
+        held[table.column("b").to_numpy()] = True
+        return held
+
+
+def both(one: Changed, other: Changed) -> Changed:
+    """What two changes did together."""
+    return Changed(*(a + b for a, b in zip(one, other, strict=True)))
+
+
+def changes(*made: Changed) -> dict[str, Any]:
+    """The link counts of a report."""
+    return {
+        "links_created": sum(one.created for one in made),
+        "links_changed": sum(one.changed for one in made),
+        "links_removed": sum(one.removed for one in made),
+    }

@@ -1,0 +1,288 @@
+"""The verbs that change links: outcomes, links by hand, reinforced reads, and time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fastassoc import query as checks
+from fastassoc.answers import Hit, Recall
+from fastassoc.concepts import fold_name
+from fastassoc.errors import AmbiguousLink, InvalidInput, NoteNotFound
+from fastassoc.handle import Handle, Prepared
+from fastassoc.reports import Report
+from fastassoc.settings import on_grid
+from fastassoc.state import State
+from fastassoc.times import micros
+
+__all__ = ["Learning"]
+
+
+class Learning(Handle):
+    """The verbs that change links."""
+
+    def feedback(
+        self,
+        recall: Recall | None = None,
+        *,
+        asked: Sequence[str] | None = None,
+        used: Sequence[str | Hit] | None = None,
+        used_concepts: Sequence[str] | None = None,
+        outcome: float,
+        operation_id: str | None = None,
+    ) -> Report:
+        """Teach from an outcome: the links from what was asked to what was used grow or shrink.
+
+        Each unordered pair of an asked and a used concept changes once, by ``outcome`` times the
+        layer's step, and so does each pair of used notes where the note layer is taught. A
+        negative outcome makes no link that was not there. Valences of the links and of the used
+        notes move towards the outcome.
+
+        Parameters
+        ----------
+        recall : Recall, optional
+            The answer that is rated: its `query_concepts` were asked.
+        asked : list of str, optional
+            Concepts that were asked.
+        used : list of str or Hit, optional
+            Notes that were used: their concepts count as used. At most 1,000 where the note
+            layer is taught.
+        used_concepts : list of str, optional
+        outcome : float
+            How much it helped, in [-1, 1].
+        operation_id : str, optional
+
+        Returns
+        -------
+        Report
+            ``updated`` notes, ``missing`` ids that are no live notes, and the links' counts.
+
+        Raises
+        ------
+        InvalidInput
+            The outcome is not in [-1, 1], or nothing was used.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> mem.feedback(asked=["timeout"], used_concepts=["retry"], outcome=1.0).links_created
+        1
+        """
+        amount = checks.real(outcome, "outcome", -1.0, 1.0)
+        if recall is not None and not isinstance(recall, Recall):
+            raise InvalidInput(f"recall: found {type(recall).__name__}, expected what read gave.")
+        names = list(recall.query_concepts) if recall is not None else []
+        names += checks.list_of_names(asked, "asked") if asked is not None else ()
+        ids = [] if used is None else list(dict.fromkeys(checks.note_ids(used, "used")))
+        given = (
+            () if used_concepts is None else checks.list_of_names(used_concepts, "used_concepts")
+        )
+        if not ids and not given:
+            raise InvalidInput("nothing was used: give used= (note ids) or used_concepts=.")
+        body = {
+            "asked": self._spelled(names),
+            "names": self._spelled(given),
+            "outcome": amount,
+            "amount": on_grid(amount * self.settings.concept_links.teach_step),
+            "together": on_grid(amount * self.settings.note_links.teach_step),
+        }
+        if body["together"] and len(ids) > checks.MOST_REINFORCED:
+            raise InvalidInput(
+                f"used: found {len(ids)} notes, expected at most {checks.MOST_REINFORCED}: every "
+                "two of them would be linked."
+            )
+        missing: list[str] = []
+
+        def prepare(state: State) -> Prepared | Report:
+            missing.extend(note for note in ids if note not in state.notes.rows)
+            body["used"] = [note for note in ids if note in state.notes.rows]
+            return (body, None) if body["used"] or body["names"] else Report()
+
+        report = self._change("feedback", prepare, operation_id)
+        return replace(report, missing=missing)
+
+    def _spelled(self, names: Sequence[str]) -> list[list[str]]:
+        """Folded names with their spelling, each once, in order."""
+        mode = self.settings.names
+        found: dict[str, str] = {}
+        for name in names:
+            found.setdefault(fold_name(name, mode), name)
+        return [[key, shown] for key, shown in found.items()]
+
+    def link(
+        self,
+        a: str,
+        b: str,
+        weight: float,
+        *,
+        layer: str | None = None,
+        operation_id: str | None = None,
+    ) -> Report:
+        """Add to the taught part of a link; the layer's bounds hold.
+
+        Ids of two live notes are linked in the note layer, any other names as concepts.
+
+        Parameters
+        ----------
+        a, b : str
+        weight : float
+            What to add; negative takes away.
+        layer : {"concept", "note"}, optional
+            Say it where both names are concepts and also ids of notes.
+        operation_id : str, optional
+
+        Returns
+        -------
+        Report
+
+        Raises
+        ------
+        AmbiguousLink
+            Both names are ids of live notes and names of concepts.
+        NoteNotFound
+            ``layer="note"``, and a name is no live note's id.
+        InvalidInput
+            A value cannot be taken, or a is b.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> _ = mem.link("timeout", "backoff", 2.0)
+        >>> mem.links.weight("backoff", "timeout")
+        2.0
+        """
+        amount = on_grid(checks.real(weight, "weight", -1e9, 1e9))
+        return self._link("link", a, b, {"amount": amount}, layer, operation_id)
+
+    def unlink(
+        self, a: str, b: str, *, layer: str | None = None, operation_id: str | None = None
+    ) -> Report:
+        """Set a link's weight to the floor; what notes wrote stays counted.
+
+        Parameters
+        ----------
+        a, b : str
+        layer : {"concept", "note"}, optional
+        operation_id : str, optional
+
+        Returns
+        -------
+        Report
+            With no link changed or removed where there is none.
+
+        Raises
+        ------
+        AmbiguousLink, NoteNotFound, InvalidInput
+            As in `link`.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory()
+        >>> _ = mem.link("timeout", "backoff", 2.0)
+        >>> mem.unlink("timeout", "backoff").links_removed
+        1
+        """
+        return self._link("unlink", a, b, {}, layer, operation_id)
+
+    def _link(
+        self,
+        kind: str,
+        a: str,
+        b: str,
+        body: dict[str, Any],
+        layer: str | None,
+        operation_id: str | None,
+    ) -> Report:
+        checks.one_of(layer, "layer", (None, "concept", "note"))
+        checks.list_of_names([a, b], "names")
+
+        def prepare(state: State) -> Prepared:
+            if layer == "note" or (layer is None and self._are_notes(state, a, b)):
+                for note in (a, b):
+                    if note not in state.notes.rows:
+                        raise NoteNotFound(f"no live note has the id {note!r}.")
+                if a == b:
+                    raise InvalidInput(f"{a!r} is given twice: a link joins two notes.")
+                return {"layer": "note", "a": a, "b": b, **body}, None
+            spelled = self._spelled([a, b])
+            if len(spelled) < 2:
+                raise InvalidInput(f"{a!r} and {b!r} are one concept: a link joins two.")
+            return {"layer": "concept", "a": spelled[0], "b": spelled[1], **body}, None
+
+        return self._change(kind, prepare, operation_id)
+
+    def _are_notes(self, state: State, a: str, b: str) -> bool:
+        """Whether two names can only be ids of notes; refuse what can be both."""
+        if a not in state.notes.rows or b not in state.notes.rows:
+            return False
+        if all(state.vocabulary.find(name) is not None for name in (a, b)):
+            raise AmbiguousLink(
+                f"{a!r} and {b!r} are ids of notes and names of concepts: say layer="
+                '"note" or layer="concept".'
+            )
+        return True
+
+    # -- keeping and fading ---------------------------------------------------------------------
+
+    def _may_reinforce(self) -> None:
+        self._usable(writing=True)
+
+    def _reinforce(self, recall: Recall, session: str | None) -> None:
+        """Strengthen what a read returned, as one operation."""
+        linked = [hit.id for hit in recall if hit.source == "association"]
+        direct = [hit.id for hit in recall if hit.source != "association"]
+
+        def prepare(state: State) -> Prepared | Report:
+            held = state.notes.rows
+            body = {
+                "direct": [note for note in direct if note in held],
+                "associated": [note for note in linked if note in held],
+                "session": session,
+                "amount": state.settings.reinforce_step,
+            }
+            return (body, None) if body["direct"] or body["associated"] else Report()
+
+        if len(recall):
+            self._change("reinforce", prepare, None)
+
+    def tick(self, now: Any = None, *, operation_id: str | None = None) -> Report:
+        """Do what time asks for: notes long at the floor of their retention move to the cold tier.
+
+        Days count, never calls: a second call at the same time does nothing, and any process may
+        call it. Weights and retention need no tick; they fade by the clock.
+
+        Parameters
+        ----------
+        now : datetime, str or int, optional
+            The time to look at; the clock's by default. Naive times are UTC.
+        operation_id : str, optional
+
+        Returns
+        -------
+        Report
+            ``updated`` notes moved.
+
+        Raises
+        ------
+        InvalidInput
+            `now` is no time.
+
+        Examples
+        --------
+        >>> import fastassoc as fa
+        >>> mem = fa.Memory(settings=fa.Settings.cognitive())
+        >>> nid = mem.write("Tea is hot.", created_at="2026-01-01")
+        >>> mem.tick().updated, mem.tick("2040-01-01").updated, mem.get(nid).tier
+        (0, 1, 'cold')
+        """
+        asked = None if now is None else micros(now, "now")
+
+        def prepare(state: State) -> Prepared | Report:
+            at = max(self._now(), state.time) if asked is None else asked
+            return ({"now": at}, None) if len(state.due(at)) else Report()
+
+        return self._change("tick", prepare, operation_id)
