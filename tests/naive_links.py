@@ -142,8 +142,8 @@ class NaiveLinks:
         order = sorted(self.links, key=lambda pair: (-self.effective(pair, now), pair))
         return order[:limit]
 
-    def expand(self, asked, *, threshold, hops, hop_factor, product, max_fanout, now):
-        """{id: strength}, {id: path}."""
+    def expand(self, asked, *, threshold, hops, hop_factor, product, max_fanout, now, allowed=None):
+        """{id: strength}, {id: path}; `allowed` says of each id whether it may be reached."""
         asked = set(asked)
         levels = []
         scale = 1.0
@@ -154,6 +154,8 @@ class NaiveLinks:
             for source in sorted(sources):
                 links = self.neighbours(source, threshold, now)
                 links = [(c, w) for c, w in links.items() if c not in asked]
+                if allowed is not None:
+                    links = [(c, w) for c, w in links if c < len(allowed) and allowed[c]]
                 if max_fanout is not None:
                     links = sorted(links, key=lambda link: (-link[1], link[0]))[:max_fanout]
                 for c, w in links:

@@ -160,10 +160,11 @@ def test_any_sequence_equals_the_twin(ops, options, sizes, now):
     st.sampled_from([1.0, 0.5, 0.7, 0.0]),
     st.booleans(),
     st.sampled_from([None, 1, 2, 3, 50]),
+    st.none() | st.lists(st.integers(0, 1), max_size=10),
     times,
 )
 def test_expansion_equals_the_twin(
-    ops, options, cut, asked, threshold, hops, hop_factor, product, max_fanout, now
+    ops, options, cut, asked, threshold, hops, hop_factor, product, max_fanout, allowed, now
 ):
     links, twin = make(options)
     for op in ops:
@@ -179,6 +180,8 @@ def test_expansion_equals_the_twin(
         "product": product,
         "max_fanout": max_fanout,
         "now": now,
+        # an empty mask is one that bars nothing
+        "allowed": np.array(allowed, np.uint8) if allowed else None,
     }
     for _ in range(2):  # the second time with the same scratch
         found = links.view(cut).expand(asked, **how)
