@@ -89,14 +89,16 @@ class StatesView:
     def __len__(self) -> int:
         return len(self.notes)
 
-    def retention(self, rows: NDArray[np.int64], now: int) -> NDArray[np.float64]:
+    def retention(
+        self, rows: NDArray[np.int64], now: int, power: float = 1.0
+    ) -> NDArray[np.float64]:
         """How much of each note is retained at `now` (microseconds UTC), float64 [m] in (0, 1].
 
-        ``max(floor, exp(-dt / (S B beta)))`` by `RetentionRule`; dt is never negative, so a clock
-        set back raises nothing. `rows` are int64 [m], in any order.
+        ``max(floor, exp(-dt / (S B beta)))`` by `RetentionRule`, to the `power`; dt is never
+        negative, so a clock set back raises nothing. `rows` are int64 [m], in any order.
         """
         out = np.empty(len(rows), np.float64)
-        retentions(self.notes.take(rows), now, *fading(self.rule), out)
+        retentions(self.notes.take(rows), now, *fading(self.rule), float(power), out)
         return out
 
     def cold_mask(self, n: int) -> NDArray[np.uint8]:

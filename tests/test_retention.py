@@ -270,6 +270,7 @@ def same(states: NoteStates, twin: list[dict[str, Any]], now: int) -> None:
     for time in (now, now + 11 * DAY, now - 60 * DAY, now + 1000 * DAY):
         want = [naive.retention(twin[row], time) for row in rows]
         assert view.retention(rows, time).tolist() == want
+        assert view.retention(rows, time, 0.3).tolist() == [kept**0.3 for kept in want]
         assert states.due(time).tolist() == [
             row for row, note in enumerate(twin) if naive.is_due(note, time)
         ]
@@ -353,9 +354,10 @@ def test_kernels_are_plain_functions(made: list[tuple[float, float, int]]) -> No
     plain, quick = np.empty((2, len(notes)))
     late, soon = np.empty((2, len(notes)), np.bool_)
     for now in (0, 30 * DAY, 900 * DAY):
-        kernels._retentions(notes, now, betas, floors, plain)
-        kernels.retentions(notes, now, betas, floors, quick)
-        assert plain.tolist() == quick.tolist()
+        for power in (1.0, 0.3, 0.0, 2.5):
+            kernels._retentions(notes, now, betas, floors, power, plain)
+            kernels.retentions(notes, now, betas, floors, power, quick)
+            assert plain.tolist() == quick.tolist()
         kernels._overdue(notes, now, betas, floors, 7.0, late)
         kernels.overdue(notes, now, betas, floors, 7.0, soon)
         assert late.tolist() == soon.tolist()

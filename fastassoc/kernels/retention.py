@@ -26,9 +26,13 @@ def _retentions(
     now: int,
     betas: NDArray[np.float64],
     floors: NDArray[np.float64],
+    power: float,
     out: NDArray[np.float64],
 ) -> None:
-    """Retention at `now` of each note, into `out` float64 [n].
+    """Retention at `now` of each note to the `power`, into `out` float64 [n].
+
+    The power is taken here, by the C library: NumPy's differs in bits from one processor to the
+    next, and near-equal scores would change places.
 
     `notes` is a structured array [n] with stability, importance, last_access and category;
     `betas` (infinite: no fading) and `floors` are float64 [categories].
@@ -41,7 +45,7 @@ def _retentions(
             continue
         days = max(0, now - notes[i]["last_access"]) / DAY
         fades = time_constant(notes[i]["stability"], notes[i]["importance"], beta)
-        out[i] = max(floors[category], math.exp(-days / fades))
+        out[i] = math.pow(max(floors[category], math.exp(-days / fades)), power)
 
 
 retentions = jit(_retentions)
