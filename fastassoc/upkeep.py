@@ -11,6 +11,7 @@ from typing import Any
 
 from fastassoc.embed import resolve
 from fastassoc.errors import InvalidInput
+from fastassoc.glance import vectors_at_a_glance
 from fastassoc.keeping import Keeping
 from fastassoc.moving import move
 from fastassoc.paths import folder_of
@@ -25,7 +26,16 @@ class Upkeep(Keeping):
     """The verbs for a memory as a whole."""
 
     def info(self) -> dict[str, Any]:
-        """Return `stats`, the settings and what the store takes on disk.
+        """Return `stats`, the settings, and what the store takes on disk.
+
+        Returns
+        -------
+        dict
+            Besides: ``embedder`` (name and dim) that makes the store's vectors; ``reembed``
+            (name, dim, notes done, total) while a move to another one is under way; ``index``,
+            which of the ways to search vectors was chosen (kind ``"exact"``, ``"pq"`` or
+            ``"ivf"``), with its measured recall@10 and the kinds that were tried, None before the
+            index is made (a look makes none). Each is None where there is none.
 
         Examples
         --------
@@ -35,10 +45,12 @@ class Upkeep(Keeping):
         >>> mem.info()["notes"], mem.info()["links"]
         (1, 1)
         """
+        view = self._view()
         with self._lock:
             size = self._state.links.nbytes
         return {
             **self.stats(),
+            **vectors_at_a_glance(view, self._port, self.settings.recall_floor),
             "link_bytes": size,
             "settings": self.settings.to_dict(),
             **self._port.info(),

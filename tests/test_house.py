@@ -105,7 +105,9 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     | {"query", "rows", "state"},
     "learning": TOOLS | {"answers", "concepts", "handle", "query", "state"},
     "keeping": TOOLS | {"answers", "control", "filters", "handle", "query", "state"},
-    "upkeep": TOOLS | {"embed", "keeping", "moving", "paths", "state", "store", "transfer"},
+    "glance": {"cache", "moving", "named", "ports", "state", "store", "vectors"},
+    "upkeep": TOOLS
+    | {"embed", "glance", "keeping", "moving", "paths", "state", "store", "transfer"},
     "memory": TOOLS
     | {"embed", "learning", "paths", "ports", "query", "state", "store", "upkeep", "writing"},
     "warming": {"memory"},
