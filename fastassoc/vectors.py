@@ -34,12 +34,12 @@ PQ_SAMPLE = 8_192
 PQ_ROUNDS = 12
 PROBES = 4  # lists searched before the bound is known
 SCANNED = 0.4  # of the matches: beyond it an exact scan is as quick
-WORTH = 1 / 8  # of the lists for stored vectors: beyond it no index is worth having
+WORTH = 1 / 4  # of the lists for stored vectors: beyond it no index is worth having
 WORTH_CODES = 1 / 32  # the same of the table, whose rows are read one by one
 FETCH = 400  # by codes, at first
 FETCHED = 1 / 16  # of the table by codes at most: beyond it an exact scan is as quick
 LEAST = 100  # candidates asked for when recall is measured
-SURE = 0.997  # of the true nearest lie within the margin
+SURE = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)  # of the nearest within the margin: in turn
 MASKS = 4  # filters whose counts are kept
 
 
@@ -370,7 +370,7 @@ class VectorIndex:
             ("ivf", _build_ivf),
         ]
         tried: list[tuple[str, float]] = []
-        need = floor + (1 - floor) / 4  # fresh questions differ from those of the measure
+        need = floor + (1 - floor) / 2  # fresh questions differ from those of the measure
         for kind, way in ways if n <= pq_below else ways[::-1]:
             made = way(replace(choice, kind=kind), truth, need)
             tried.append((kind, made if isinstance(made, float) else made.choice.recall))
@@ -464,27 +464,20 @@ def _build_pq(choice: Choice, truth: measure.Truth, need: float) -> VectorIndex 
         index.train(np.pad(_sample(vectors, PQ_SAMPLE), ((0, 0), (0, pad))))
     for _, rows in measure.blocks(vectors):
         index.add(np.pad(rows, ((0, 0), (0, pad))))
-    parts, reached = (choice.dim + pad) // 4, 0.0
-    margin, share, promised = _shortfall(index, truth, pad)
-    if share > WORTH_CODES:
-        return promised
-    for _ in range(4):
-        parameters = {"parts": parts, "margin": margin}
-        made = VectorIndex(replace(choice, parameters=parameters, bytes=_size(index)), index)
-        reached = _measured(made, truth)
-        if reached >= need:
-            made.choice = replace(made.choice, recall=reached)
-            return made
-        margin *= 1.15
-    return reached
+    parameters: dict[str, float] = {"parts": (choice.dim + pad) // 4}
+    return _tuned(index, choice, parameters, truth, need, _shortfall(index, truth, pad))
 
 
-def _shortfall(index: Any, truth: measure.Truth, pad: int) -> tuple[float, float, float]:
-    """Measure how far below the 10th best that codes know they place the true nearest.
+class _Measured(NamedTuple):
+    """What the questions say of an index before it is asked."""
 
-    Returns the distance that few exceed; the share of the table that the questions near stored
-    vectors fetch with it; the recall of fetching the share that is worth it.
-    """
+    excess: list[float]  # by which each of the true nearest lies beyond what the index knows
+    share: Callable[[float], float]  # of the table, searched for stored vectors with a margin
+    promised: float  # recall of the share that is worth it
+
+
+def _shortfall(index: Any, truth: measure.Truth, pad: int) -> _Measured:
+    """Measure how far below the 10th best that codes know they place the true nearest."""
     asked, n = truth.asked, len(truth.vectors)
     most, worth = int(n * FETCHED), int(n * WORTH_CODES)
     short: list[float] = []
@@ -499,9 +492,11 @@ def _shortfall(index: Any, truth: measure.Truth, pad: int) -> tuple[float, float
         if asked.group[row] < 2:
             kept.extend((known >= scores[worth]).tolist())
             gaps.append(scores[measure.DEPTH - 1] - scores)
-    margin = float(np.quantile(short, SURE))
-    share = np.mean([np.searchsorted(one, margin, "right") for one in gaps])
-    return margin, float(share) / n, float(np.mean(kept))
+
+    def share(margin: float) -> float:
+        return float(np.mean([np.searchsorted(one, margin, "right") for one in gaps])) / n
+
+    return _Measured(short, share, float(np.mean(kept)))
 
 
 def _build_ivf(choice: Choice, truth: measure.Truth, need: float) -> VectorIndex | float:
@@ -514,34 +509,43 @@ def _build_ivf(choice: Choice, truth: measure.Truth, need: float) -> VectorIndex
     index.cp.niter, index.cp.seed, index.cp.spherical = ROUNDS, SEED, True
     index.cp.min_points_per_centroid, index.cp.max_points_per_centroid = 1, PER_LIST
     index.train(_sample(vectors, lists * PER_LIST))
-    excess, share, promised = _excess(index, truth)
-    if share > WORTH:
-        return promised
+    measured = _excess(index, truth)
+    if measured.share(float(np.quantile(measured.excess, SURE[0]))) > WORTH:
+        return measured.promised
     for _, rows in measure.blocks(vectors):
         index.add(rows)
-    margin, reached = excess, 0.0
-    for _ in range(3):
-        parameters = {"lists": lists, "probes": PROBES, "margin": margin}
-        made = VectorIndex(replace(choice, parameters=parameters, bytes=_size(index)), index)
-        reached = _measured(made, truth)
+    parameters: dict[str, float] = {"lists": lists, "probes": PROBES}
+    return _tuned(index, choice, parameters, truth, need, measured)
+
+
+def _tuned(
+    index: Any,
+    choice: Choice,
+    parameters: dict[str, float],
+    truth: measure.Truth,
+    need: float,
+    measured: _Measured,
+) -> VectorIndex | float:
+    """Find the least margin that keeps the recall; else the recall of what is worth it."""
+    worth = WORTH if choice.kind == "ivf" else WORTH_CODES
+    for sure in SURE:
+        margin = float(np.quantile(measured.excess, sure))
+        if measured.share(margin) > worth:
+            return measured.promised
+        made = replace(choice, parameters=parameters | {"margin": margin}, bytes=_size(index))
+        tuned = VectorIndex(made, index)
+        reached = _measured(tuned, truth)
         if reached >= need:
-            made.choice = replace(made.choice, recall=reached)
-            return made
-        margin *= 1.25
+            tuned.choice = replace(made, recall=reached)
+            return tuned
     return reached
 
 
-def _excess(index: Any, truth: measure.Truth) -> tuple[float, float, float]:
-    """Measure how the nearest lie about the centres of their lists.
-
-    Returns the excess of similarity over the centre's, that few exceed; the share of the lists
-    that stored vectors would have to search with it; the recall of searching the share that is
-    worth it.
-    """
+def _excess(index: Any, truth: measure.Truth) -> _Measured:
+    """Measure how much more similar the nearest are than the centres of their lists."""
     centres = index.quantizer.reconstruct_n(0, index.nlist)
     near = truth.asked.vectors @ centres.T
     excess: list[float] = []
-    shares: list[float] = []
     kept: list[bool] = []
     worth = max(1, int(WORTH * index.nlist))
     pairs = [truth.wanted(w, q) for w in range(len(truth.masks)) for q in range(len(near))]
@@ -556,8 +560,9 @@ def _excess(index: Any, truth: measure.Truth) -> tuple[float, float, float]:
         excess.extend((best - row[mine]).tolist())
         if i < len(near) and truth.asked.group[i] < 2:
             kept.extend((row[mine] >= np.partition(row, -worth)[-worth]).tolist())
-    margin = float(np.quantile(excess, SURE))
-    for i, (best, _) in enumerate(pairs[: len(near)]):
-        if truth.asked.group[i] < 2:
-            shares.append(float((near[i] >= best[-1] - margin).mean()))
-    return margin, float(np.mean(shares)), float(np.mean(kept))
+
+    def share(margin: float) -> float:
+        asked = np.flatnonzero(truth.asked.group < 2)
+        return float(np.mean([(near[i] >= pairs[i][0][-1] - margin).mean() for i in asked]))
+
+    return _Measured(excess, share, float(np.mean(kept)))
