@@ -23,7 +23,12 @@ FAILED, LOCKED, REJECTS, INTERRUPTED = 1, 4, 5, 130  # 2 is click's own, for wro
 SECTIONS: dict[str, dict[str, str]] = {
     "See it work": {"demo": "demo:demo"},
     "Put notes in": {"write": "notes:write", "ingest": "ingest:ingest", "forget": "notes:forget"},
-    "Ask": {"read": "read:read", "recent": "read:recent", "associate": "read:associate"},
+    "Ask": {
+        "read": "read:read",
+        "get": "notes:get",
+        "recent": "read:recent",
+        "associate": "read:associate",
+    },
     "Teach": {"feedback": "teach:feedback", "link": "teach:link", "unlink": "teach:unlink"},
     "Look at links": {"graph": "links:graph", "links": "links:links"},
     "Look at the store": {"info": "info:info", "check": "check:check", "doctor": "doctor:doctor"},
@@ -33,6 +38,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "snapshot": "upkeep:snapshot",
         "vacuum": "upkeep:vacuum",
     },
+    "Let time pass, change the vectors": {"tick": "upkeep:tick", "reembed": "vectors:reembed"},
     "Move it": {"export": "transfer:export", "import": "transfer:import_"},
 }
 PLACES = {name: place for section in SECTIONS.values() for name, place in section.items()}

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fastassoc.errors import InvalidInput
+from fastassoc.errors import EmbedderMismatch, InvalidInput, SettingsMismatch
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,14 +26,18 @@ __all__ = [
     "App",
     "Interrupted",
     "arrow",
+    "check_embedder",
     "count",
     "day",
+    "embedder_option",
+    "every_so_often",
     "example",
     "number",
     "operation_option",
     "parse_pairs",
     "parse_where",
     "plain",
+    "preset_option",
     "read_stdin",
     "size",
     "store_argument",
@@ -40,6 +45,9 @@ __all__ = [
 ]
 
 DAMAGE = 3  # the exit code for damage found
+EMBEDDER = "FASTASSOC_EMBEDDER"
+LINE_EVERY = 5.0  # seconds between lines of progress where there is no terminal
+PRESETS = ("counts", "cognitive")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,11 +68,17 @@ class App:
         Whether stdout gets JSON.
     timeout : float
         Seconds to wait for another process's write.
+    embedder : str or None
+        The name said with ``--embedder``.
+    preset : str or None
+        The settings that a new store is made with, by ``--preset``.
     """
 
     store: str | None = None
     json: bool = False
     timeout: float = 10.0
+    embedder: str | None = None
+    preset: str | None = None
 
     def path(self) -> str:
         """The store's folder, or a usage error that says how to name it."""
@@ -80,14 +94,77 @@ class App:
         store = ("--store", self.store) if self.store else ()
         return shlex.join(["fastassoc", *map(str, words), *store])
 
-    def open(self, *, create: bool = False, read_only: bool = False, **more: Any) -> fa.Memory:
-        """Open the store; only commands that put notes in make a new one."""
+    def open(
+        self, *, create: bool = False, read_only: bool = False, embeds: bool = False, **more: Any
+    ) -> fa.Memory:
+        """Open the store; only commands that put notes in make a new one.
+
+        Parameters
+        ----------
+        create, read_only : bool
+        embeds : bool
+            Whether the command makes vectors of texts, with the embedder that was named.
+        **more
+            Options of `fastassoc.open`.
+        """
         import fastassoc as fa
 
         path = self.path()
+        embedder = self.embedder_name() if embeds else None
+        if self.preset is not None:
+            more["settings"] = self.preset_settings()
         if create and not os.path.exists(path):
             self.say(f"making a new store in {path}")
-        return fa.open(path, create=create, read_only=read_only, timeout=self.timeout, **more)
+        try:
+            return fa.open(
+                path,
+                create=create,
+                read_only=read_only,
+                timeout=self.timeout,
+                embedder=embedder,
+                **more,
+            )
+        except SettingsMismatch as error:
+            if self.preset is None:
+                raise
+            raise SettingsMismatch(
+                f"{path} was made with other settings than those of --preset {self.preset} "
+                f"({', '.join(error.fields)}), and these are fixed: leave --preset out, or name a "
+                "new store.",
+                error.fields,
+            ) from None
+        except EmbedderMismatch as error:
+            found, _, _ = str(error).partition(": open the store")  # as Python would
+            raise EmbedderMismatch(
+                f"{found}: name the first, read without one (--embedder none), or move the store: "
+                f"{self.command('reembed', embedder)}"
+            ) from None
+        except InvalidInput as error:
+            if embedder is None:
+                raise
+            said = "--embedder" if self.embedder else EMBEDDER
+            raise InvalidInput(
+                f"the embedder {embedder!r} ({said}) does not fit the store: {error} "
+                "--embedder none leaves it out."
+            ) from None
+
+    def embedder_name(self) -> str | None:
+        """What ``--embedder`` or FASTASSOC_EMBEDDER names; None for none."""
+        name = self.embedder or os.environ.get(EMBEDDER) or None
+        if self.embedder is None and name is not None:
+            check_embedder(name, EMBEDDER)
+        return None if name == "none" else name
+
+    @property
+    def names_no_embedder(self) -> bool:
+        """Whether nothing was said of an embedder, not even ``none``."""
+        return self.embedder is None and self.embedder_name() is None
+
+    def preset_settings(self) -> fa.Settings | None:
+        """The settings that ``--preset`` means."""
+        import fastassoc as fa
+
+        return None if self.preset is None else getattr(fa.Settings, self.preset)()
 
     def out(self) -> Console:
         """Data: colours only on a terminal, none with NO_COLOR."""
@@ -128,10 +205,10 @@ def _jsonable(value: Any) -> Any:
         return sorted(value)
     if isinstance(value, Mapping):
         return dict(value)
+    if hasattr(value, "tolist"):  # a numpy array or scalar
+        return value.tolist()
     if hasattr(value, "_asdict"):
         return value._asdict()
-    if hasattr(value, "item"):  # a numpy scalar
-        return value.item()
     return str(value)
 
 
@@ -170,9 +247,55 @@ def store_argument(command: F) -> F:
     )(command)
 
 
+def check_embedder(name: str, said: str, more: tuple[str, ...] = ("none",)) -> None:
+    """Refuse a name that stands for no embedder."""
+    from fastassoc.embed import NAMES
+
+    known = (*NAMES, *more)
+    if name not in known:
+        raise click.BadParameter(
+            f"found {name!r}, expected {', '.join(known[:-1])} or {known[-1]}.", param_hint=said
+        )
+
+
+def _embedder(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        check_embedder(value, "--embedder")
+        _remember("embedder")(ctx, param, value)
+
+
+def embedder_option(command: F) -> F:
+    """``--embedder`` for commands that make vectors of texts."""
+    return click.option(
+        "--embedder", metavar="NAME", expose_value=False, callback=_embedder,
+        help="Makes vectors of texts: wordllama, minilm or none (or set FASTASSOC_EMBEDDER).",
+    )(command)  # fmt: skip
+
+
+def preset_option(command: F) -> F:
+    """``--preset`` for commands that make a store."""
+    return click.option(
+        "--preset", type=click.Choice(PRESETS), expose_value=False, callback=_remember("preset"),
+        help="Settings of a new store: links count (counts), or notes and links fade (cognitive).",
+    )(command)  # fmt: skip
+
+
 def example(*lines: str) -> str:
     """Lines for a command's help page, shown as they are."""
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def every_so_often(tell: Callable[..., None]) -> Callable[..., None]:
+    """`tell`, called now and then however often this is: progress where there is no terminal."""
+    last = time.monotonic()
+
+    def update(*state: Any) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LINE_EVERY:
+            last = time.monotonic()
+            tell(*state)
+
+    return update
 
 
 def read_stdin() -> str:

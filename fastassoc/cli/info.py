@@ -6,7 +6,18 @@ from typing import Any
 
 import click
 
-from fastassoc.cli.common import App, example, number, plain, size, store_argument, store_options
+from fastassoc.cli.common import (
+    PRESETS,
+    App,
+    count,
+    example,
+    number,
+    plain,
+    size,
+    store_argument,
+    store_options,
+)
+from fastassoc.cli.vectors import index_line
 
 __all__ = ["info"]
 
@@ -16,10 +27,10 @@ __all__ = ["info"]
 @store_options
 @click.pass_obj
 def info(app: App) -> None:
-    """Show a store at a glance: contents, size, settings."""
+    """Show a store at a glance: contents, vectors, size, settings."""
     with app.open(read_only=True) as mem:
         found = mem.info()
-        defaults = type(mem.settings).counts().to_dict()
+        presets = {name: getattr(type(mem.settings), name)().to_dict() for name in PRESETS}
     if app.json:
         app.emit(found)
         return
@@ -28,14 +39,45 @@ def info(app: App) -> None:
     console = app.out()
     console.print(Text(plain(app.path()), style="bold"), soft_wrap=True)
     rows = _rows(found)
-    changed = {
-        name: value for name, value in found["settings"].items() if defaults.get(name) != value
-    }
-    rows.append(("settings", "default" if not changed else ""))
+    preset, changed = _settings(found["settings"], presets)
+    rows.append(("settings", f"{preset}, but for" if changed else preset))
     rows.extend((f"  {name}", str(value)) for name, value in changed.items())
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         console.print(Text(f"  {name:<{width}}  {value}"), soft_wrap=True)
+
+
+def _settings(
+    held: dict[str, Any], presets: dict[str, dict[str, Any]]
+) -> tuple[str, dict[str, Any]]:
+    """The preset that the settings are nearest to, and what differs from it."""
+    differing = {
+        preset: {name: value for name, value in held.items() if values.get(name) != value}
+        for preset, values in presets.items()
+    }
+    nearest = min(differing, key=lambda preset: len(differing[preset]))
+    return nearest, differing[nearest]
+
+
+def _vectors(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """The notes as points: how many, whose, how they are searched."""
+    made, moving, index = found["embedder"], found["reembed"], found["index"]
+    vectors = f"{found['vectors']:,} of {count(found['notes'], 'note')}"
+    if found["dim"] is not None:
+        vectors += f", {found['dim']:,} numbers each"
+    rows = [("vectors", vectors)]
+    if made is not None or found["vectors"]:
+        name = "none, callers give vectors" if made is None else f"{made['name']} ({made['dim']})"
+        rows.append(("embedder", plain(name)))
+    if moving is not None:
+        told = f"{moving['name']}, {moving['done']:,} of {count(moving['total'], 'note')} done"
+        rows.append(("moving to", plain(told)))
+    if found["vectors"]:
+        rows.append(("vector index", index_line(found)))
+    if index is not None and index["tried"]:
+        tried = ", ".join(f"{kind} with recall {recall:.3f}" for kind, recall in index["tried"])
+        rows.append(("tried", tried))
+    return rows
 
 
 def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -55,6 +97,10 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("concepts", f"{found['concepts']:,}"),
         ("links", f"{links:,}{each}"),
         ("followed by reads", f"{found['links_followed']:,} links at the threshold or above"),
+        ("note links", f"{found['note_links']:,}"),
+        *_vectors(found),
+        ("tiers", f"{found['notes'] - found['cold']:,} hot, {found['cold']:,} cold"),
+        ("core notes", f"{found['core']:,}"),
         ("mean valence", number(found["avg_valence"])),
         ("size on disk", size(found["bytes"])),
         ("journal", journal),

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from glob import glob
 from os.path import exists, isfile
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fastassoc.cli.common import App, Interrupted, count, example, plain, store_options
+from fastassoc.cli.common import (
+    App,
+    Interrupted,
+    count,
+    embedder_option,
+    every_so_often,
+    example,
+    plain,
+    preset_option,
+    store_options,
+)
+from fastassoc.cli.vectors import index_line, without_embedder
 from fastassoc.errors import InvalidInput, TooManyRejects
 
 if TYPE_CHECKING:
@@ -24,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["ingest"]
 
 SHOWN = 5  # rejects told on the terminal
-LINE_EVERY = 5.0  # seconds between lines of progress where there is no terminal
+REHEARSED = 64  # rows, where each must be embedded
 
 
 @click.command(
@@ -33,6 +44,7 @@ LINE_EVERY = 5.0  # seconds between lines of progress where there is no terminal
         "fastassoc ingest articles.csv --columns text=body,id=doc_id --metadata-columns rest",
         "fastassoc ingest wiki.jsonl --columns subjects=title",
         "fastassoc ingest notes.parquet --dry-run",
+        "fastassoc ingest talks.jsonl --embedder wordllama --preset cognitive --index",
         "zcat notes.jsonl.gz | fastassoc ingest - --format jsonl",
     )
 )
@@ -78,6 +90,13 @@ LINE_EVERY = 5.0  # seconds between lines of progress where there is no terminal
 @click.option("--rejects-file", type=click.Path(dir_okay=False), help="Where bad rows go.")
 @click.option("--batch-rows", type=click.IntRange(min=1), help="Rows saved at a time.")
 @click.option("--dry-run", is_flag=True, help="Check columns and rows, change nothing.")
+@click.option(
+    "--index",
+    is_flag=True,
+    help="Then make the index over the vectors, and say which, so that no read waits for it.",
+)
+@embedder_option
+@preset_option
 @store_options
 @click.pass_obj
 def ingest(
@@ -88,6 +107,7 @@ def ingest(
     columns: tuple[str, ...],
     metadata_columns: str | None,
     dry_run: bool,
+    index: bool,
     **options: Any,
 ) -> None:
     """Bring in files of notes.
@@ -96,7 +116,8 @@ def ingest(
     you like, id, concepts, subjects, vector, domain, created_at, metadata and more. What is there
     already is skipped, so an ingest can be repeated; one that was interrupted goes on where it
     stopped. A created_at is an ISO time, or whole microseconds (not seconds) since 1970. Vectors
-    are lists of numbers in a column 'vector' or 'embedding'; CSV cannot hold them.
+    are lists of numbers in a column 'vector' or 'embedding'; CSV cannot hold them. --embedder
+    makes those that are missing.
     """
     given = {key: value for key, value in options.items() if value is not None}
     if given.get("delimiter") == "\\t":  # what a shell makes of '\t'
@@ -114,8 +135,8 @@ def ingest(
     if missing:  # before a store is made for nothing
         raise InvalidInput(f"there is no file {', '.join(missing)}.")
     if not exists(app.path()):
-        _rehearse(sources, source, given)
-    with app.open(create=True) as mem:
+        _rehearse(app, sources, source, given)
+    with app.open(create=True, embeds=True) as mem:
         try:
             with _progress(app) as progress:
                 report = mem.ingest(source, progress=progress, **given)
@@ -129,10 +150,20 @@ def ingest(
         except TooManyRejects as error:
             _tell_rejects(app, error.report)
             raise
+        if index:
+            app.say("making the index ...")
+            mem.snapshot()  # an index is made of a snapshot's vectors
+            mem.warm()
+        found = mem.info()
     if app.json:
-        app.emit(report.to_dict())
+        app.emit({**report.to_dict(), **({"index": found["index"]} if index else {})})
     else:
         _summary(report)
+        if index:
+            click.echo(f"index: {index_line(found)}")
+    bare = report.written and found["vectors"] < found["notes"] and app.names_no_embedder
+    if bare and found["embedder"] is not None:
+        app.say(without_embedder(found["embedder"]))
     _tell_rejects(app, report)
 
 
@@ -140,10 +171,12 @@ class _Enough(Exception):
     """A first row was taken."""
 
 
-def _rehearse(names: tuple[str, ...], source: Any, given: dict[str, Any]) -> None:
+def _rehearse(app: App, names: tuple[str, ...], source: Any, given: dict[str, Any]) -> None:
     """Fail before a store is made where no row of these files can be taken."""
     import fastassoc as fa
 
+    embedder = app.embedder_name()
+    new = partial(fa.Memory, settings=app.preset_settings(), embedder=embedder)
     files = [file for name in names for file in (glob(name) or [name])]
     if not all(map(isfile, files)):
         return  # a stream can be read only once
@@ -152,15 +185,16 @@ def _rehearse(names: tuple[str, ...], source: Any, given: dict[str, Any]) -> Non
         if state.written:
             raise _Enough
 
-    options = {**given, "batch_rows": 1_000, "max_rejects": 1.0, "progress": first}
+    rows = 1_000 if embedder is None else REHEARSED
+    options = {**given, "batch_rows": rows, "max_rejects": 1.0, "progress": first}
     options.pop("rejects_file", None)
     try:
-        report = fa.Memory().ingest(source, **options)
+        report = new().ingest(source, **options)
     except _Enough:
         return
     if report.rejected:
         try:
-            fa.Memory().ingest(source, **given)
+            new().ingest(source, **given)
         except TooManyRejects as error:
             _tell_rejects(App(), error.report)
             raise
@@ -217,6 +251,14 @@ def _dry_run(app: App, source: Any, given: dict[str, Any]) -> None:
         with app.open(read_only=True) as mem:
             given["settings"] = mem.settings
             given["width"] = mem.stats()["dim"]
+    else:
+        given["settings"] = app.preset_settings()
+    embedder = app.embedder_name()
+    if embedder is not None and given.get("width") is None:
+        from fastassoc.embed import resolve
+
+        made = resolve(embedder)
+        given["width"] = None if made is None else made.dim
     plan = fa.plan(source, **given)
     if app.json:
         app.emit(asdict(plan))
@@ -289,20 +331,14 @@ def _bar(bar: Progress) -> Callable[[Any], None]:
 
 
 def _lines(app: App) -> Callable[[Any], None]:
-    last = time.monotonic()
-
-    def update(state: Any) -> None:
-        nonlocal last
-        if time.monotonic() - last < LINE_EVERY:
-            return
-        last = time.monotonic()
+    def tell(state: Any) -> None:
         left = "" if state.time_left is None else f", {_clock(state.time_left)} left"
         app.say(
             f"{state.rows:,} rows, {state.rate:,.0f} a second{left}, "
             f"{state.links_created:,} links, {state.rejected:,} rejected"
         )
 
-    return update
+    return every_so_often(tell)
 
 
 def _clock(seconds: float) -> str:

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["graph", "links"]
 
+layer_option = click.option(
+    "--layer",
+    type=click.Choice(["concept", "note"]),
+    default="concept",
+    show_default=True,
+    help="Links between concepts, or between notes by their ids.",
+)
 LIGHTEST = -1e12  # links of any weight
 
 
@@ -90,47 +97,67 @@ def links() -> None:
     """Show links: of one concept, the heaviest, all in a file."""
 
 
-@links.command(epilog=example("fastassoc links show timeout", "fastassoc links show timeout retry"))
+@links.command(
+    epilog=example(
+        "fastassoc links show timeout",
+        "fastassoc links show timeout retry",
+        "fastassoc links show note-17 --layer note",
+    )
+)
 @click.argument("a")
 @click.argument("b", required=False)
+@layer_option
 @click.option(
     "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many."
 )
 @store_options
 @click.pass_obj
-def show(app: App, a: str, b: str | None, limit: int) -> None:
-    """Show the links of concept A, heaviest first, or the one link between A and B.
+def show(app: App, a: str, b: str | None, layer: str, limit: int) -> None:
+    """Show the links of A, heaviest first, or the one link between A and B.
 
-    "written" is what live notes wrote, "taught" what feedback and 'link' added.
+    "written" is what live notes wrote, "taught" what feedback and 'link' added. Links between
+    notes fade where the settings say so: "now" is the weight that reads see.
     """
     with app.open(read_only=True) as mem:
-        if b is None:
+        if layer == "note":
+            for name in (a, b):
+                if name is not None:
+                    mem.get(name)  # or say that there is no such note
+            rows, first = fading(mem, limit, a, b), a
+        elif b is None:
             found = mem.graph([a], depth=1, min_weight=LIGHTEST, limit=limit)
             rows, first = found.edges, found.nodes[0][0] if found.nodes else a
         else:
             one = mem.links.get(a, b)
             rows, first = [] if one is None else [one], a
     if not app.json:  # a person reads from what was asked; files keep one order
-        turned = [row["b"].casefold() == first.casefold() for row in rows]
+        key = str.casefold if layer == "concept" else str
+        turned = [key(row["b"]) == key(first) for row in rows]
         rows = [{**row, "a": row["b"], "b": row["a"]} if turn else row
                 for row, turn in zip(rows, turned, strict=True)]  # fmt: skip
     _give(app, rows)
 
 
-@links.command(epilog=example("fastassoc links top -n 10 --taught"))
+@links.command(
+    epilog=example("fastassoc links top -n 10 --taught", "fastassoc links top --layer note")
+)
+@layer_option
 @click.option(
     "-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many."
 )
 @click.option("--taught", is_flag=True, help="By what was taught, not by weight.")
 @store_options
 @click.pass_obj
-def top(app: App, limit: int, taught: bool) -> None:
-    """Show the heaviest links of the store."""
+def top(app: App, layer: str, limit: int, taught: bool) -> None:
+    """Show the heaviest links of the store; those between notes by their weight now."""
     from pyarrow import compute as pc
 
     with app.open(read_only=True) as mem:
-        if taught:
-            table = mem.links.to_arrow()
+        held = mem.note_links if layer == "note" else mem.links
+        if layer == "note" and not taught:
+            rows = fading(mem, limit)
+        elif taught:
+            table = held.to_arrow()
             table = table.filter(pc.field("taught") != 0)
             order: Any = [("taught", "descending"), ("a", "ascending"), ("b", "ascending")]
             rows = table.sort_by(order).slice(0, limit).to_pylist()
@@ -139,25 +166,65 @@ def top(app: App, limit: int, taught: bool) -> None:
     _give(app, rows)
 
 
+def fading(
+    mem: Any, limit: int, a: str | None = None, b: str | None = None
+) -> list[dict[str, Any]]:
+    """Links between notes with their weight now as ``effective``, heaviest first.
+
+    Parameters
+    ----------
+    mem : Memory
+    limit : int
+    a, b : str, optional
+        Only links of this note; only the one between these two.
+    """
+    held = mem.note_links
+    if a is not None and b is not None:
+        one = held.get(a, b)
+        return [] if one is None else [{**one, "effective": held.weight(a, b)}]
+    import numpy as np
+    from scipy.sparse import triu
+
+    names, weights = held.names(), held.to_scipy()
+    if a is None:
+        found = triu(weights).tocoo()
+        ends = found.row, found.col
+    else:
+        place = {name: number for number, name in enumerate(names)}[a]  # the live one is the last
+        found = weights[[place]].tocoo()
+        ends = np.full(found.nnz, place), found.col
+    rows = []
+    for number in np.lexsort((ends[1], ends[0], -found.data))[:limit].tolist():
+        one = held.get(*(names[int(end[number])] for end in ends))
+        if one is not None:  # another process may have taken it away
+            rows.append({**one, "effective": float(found.data[number])})
+    return rows
+
+
 @links.command(
     epilog=example(
         "fastassoc links export links.parquet",
         "duckdb -c \"select * from 'links.parquet' order by weight desc limit 5\"",
+        "fastassoc links export notes.csv --layer note",
     )
 )
 @click.argument("file", type=click.Path(dir_okay=False))
+@layer_option
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @store_options
 @click.pass_obj
-def export(app: App, file: str, force: bool) -> None:
-    """Write every link to FILE: .csv or .parquet; '-' is CSV, or --json lines, on stdout."""
+def export(app: App, file: str, layer: str, force: bool) -> None:
+    """Write every link to FILE: .csv or .parquet; '-' is CSV, or --json lines, on stdout.
+
+    Weights are as they were at "updated_at".
+    """
     ending = ".csv" if file == "-" else Path(file).suffix.lower()
     if ending not in (".csv", ".parquet"):
         raise click.UsageError(f"found {file!r}, expected a name that ends in .csv or .parquet.")
     if file != "-" and os.path.exists(file) and not force:
         raise click.UsageError(f"{file} is there already; --force writes over it.")
     with app.open(read_only=True) as mem:
-        rows = mem.links.to_arrow()
+        rows = (mem.note_links if layer == "note" else mem.links).to_arrow()
     if file == "-" and app.json:
         app.lines(rows.to_pylist())
         return

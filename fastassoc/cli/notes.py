@@ -1,4 +1,4 @@
-"""Notes in and out: ``write`` and ``forget``."""
+"""Notes in and out: ``write``, ``get`` and ``forget``."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ import click
 from fastassoc.cli.common import (
     App,
     count,
+    embedder_option,
     example,
     operation_option,
     parse_pairs,
     parse_where,
     plain,
+    preset_option,
     read_stdin,
     store_options,
 )
+from fastassoc.cli.vectors import note_document, vector_of, without_embedder
 
-__all__ = ["forget", "write"]
+__all__ = ["forget", "get", "write"]
 
 
 @click.command(
     epilog=example(
         'fastassoc write "Backoff of two seconds fixed it." -c retry -c backoff',
         "git log -1 --format=%B | fastassoc write - --domain commits",
+        'fastassoc write "Ann prefers tea." --session monday --embedder wordllama',
+        'fastassoc write "The new address." --supersedes note-17 --vector "[0.1, 0.7]"',
     )
 )
 @click.argument("text")
@@ -48,15 +53,30 @@ __all__ = ["forget", "write"]
 @click.option(
     "-m", "--meta", multiple=True, metavar="KEY=VALUE", help="Metadata; JSON values are JSON."
 )
-@click.option("--session", metavar="NAME", help="The conversation that it belongs to.")
-@click.option("--importance", type=click.FloatRange(0, 1), help="From 0 to 1.")
-@click.option("--category", metavar="NAME", help="Its kind.")
+@click.option(
+    "--vector",
+    metavar="VECTOR",
+    help="The note as a point: a JSON list, a .npy or .json file, or - for stdin.",
+)
+@click.option(
+    "--session",
+    metavar="NAME",
+    help="The conversation that it belongs to: links it to others of that.",
+)
+@click.option("--importance", type=click.FloatRange(0, 1), help="From 0 to 1 (0.5).")
+@click.option(
+    "--category",
+    metavar="NAME",
+    help="How it fades: episodic, semantic, procedural, core; others as episodic.",
+)
 @click.option("--fingerprint", metavar="TEXT", help="A key by which it is found exactly.")
 @click.option("--external-ref", metavar="TEXT", help="Its name in another system.")
 @click.option("--author", metavar="NAME", help="Who wrote it.")
 @click.option(
     "--supersedes", multiple=True, metavar="ID", help="A note that this one takes the place of."
 )
+@embedder_option
+@preset_option
 @operation_option
 @store_options
 @click.pass_obj
@@ -71,6 +91,7 @@ def write(
     note_id: str | None,
     meta: tuple[str, ...],
     supersedes: tuple[str, ...],
+    vector: str | None,
     operation_id: str | None,
     **fields: Any,
 ) -> None:
@@ -81,9 +102,11 @@ def write(
     """
     if concepts and no_concepts:
         raise click.UsageError("--concept and --no-concepts exclude each other.")
+    given = {key: value for key, value in fields.items() if value is not None}
+    if vector is not None:
+        given["vector"] = vector_of(vector, text)
     if text == "-":
         text = read_stdin()
-    given = {key: value for key, value in fields.items() if value is not None}
     if concepts or no_concepts:
         given["concepts"] = list(concepts)
     if subjects:
@@ -95,10 +118,13 @@ def write(
     if not os.path.exists(app.path()):  # what cannot be written makes no store
         import fastassoc as fa
 
-        fa.Memory().write(text, id=note_id, operation_id=operation_id, **given)
-    with app.open(create=True) as mem:
+        trial = fa.Memory(settings=app.preset_settings(), embedder=app.embedder_name())
+        trial.write(text, id=note_id, operation_id=operation_id, **given)
+    with app.open(create=True, embeds=True) as mem:
         made = mem.write(text, id=note_id, operation_id=operation_id, **given)
         note = mem.get(made)
+        bare = note.vector is None and app.names_no_embedder
+        left_out = mem.info()["embedder"] if bare else None
     if app.json:
         app.emit({"id": str(made), "concepts": note.concepts, **made.report.to_dict()})
         return
@@ -106,7 +132,31 @@ def write(
     if made.repeated:
         app.say("this operation id was done before; nothing changed")
     carried = ", ".join(note.concepts)
-    app.say(f"concepts: {carried}" if carried else "no concepts: it links nothing")
+    app.say(f"concepts: {carried}" if carried else "no concepts: it links nothing by concepts")
+    if made.report.missing:
+        app.say(f"no such notes to supersede: {', '.join(made.report.missing)}")
+    if left_out is not None:
+        app.say(without_embedder(left_out))
+
+
+@click.command(epilog=example("fastassoc get note-17", "fastassoc get note-17 --json"))
+@click.argument("note_id", metavar="ID")
+@store_options
+@click.pass_obj
+def get(app: App, note_id: str) -> None:
+    """Show one note whole: text, fields, and how well it is kept.
+
+    "stability" says how well it withstands time, "accesses" how many reinforced reads returned
+    it. A note of the cold tier is found by links, words and concepts, not by its vector.
+    """
+    with app.open(read_only=True) as mem:
+        note = mem.get(note_id)
+    if app.json:
+        app.emit(note_document(note, vector=True))
+        return
+    from fastassoc.cli.show import show_note
+
+    show_note(app, note)
 
 
 @click.command(

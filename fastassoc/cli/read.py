@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import UTC, datetime, time
 from typing import Any, TypeVar
 
 import click
 
-from fastassoc.cli.common import App, example, parse_where, read_stdin, store_options
+from fastassoc.cli.common import (
+    EMBEDDER,
+    App,
+    count,
+    embedder_option,
+    example,
+    parse_where,
+    read_stdin,
+    store_options,
+)
+from fastassoc.cli.vectors import note_document, vector_of
 from fastassoc.settings import RANKS
 
-__all__ = ["associate", "read", "recent"]
+__all__ = ["Moment", "associate", "read", "recent"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,6 +65,9 @@ def filters(command: F) -> F:
     epilog=example(
         "fastassoc read why does the deploy keep timing out",
         "fastassoc read -c timeout -c deploy --domain ops --json",
+        "fastassoc read what does Ann drink --embedder wordllama --rank retention",
+        "fastassoc read --like note-17 --reinforce --session monday",
+        'fastassoc read --vector "[0.1, 0.7]"',
     )
 )
 @click.argument("query", nargs=-1)
@@ -62,8 +75,17 @@ def filters(command: F) -> F:
     "-c", "--concept", "concepts", multiple=True, metavar="NAME", help="Ask by a concept's name."
 )
 @click.option("--like", metavar="ID", help="Ask by a note: what is like it?")
+@click.option(
+    "--vector",
+    metavar="VECTOR",
+    help="Ask by a point: a JSON list, a .npy or .json file, or - for stdin.",
+)
 @click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, help="How many.")
-@click.option("--rank", type=click.Choice(RANKS), help="By links, or by words; else as the store.")
+@click.option(
+    "--rank",
+    type=click.Choice(RANKS),
+    help="By links, by words and vectors, or by what is kept; else as the store.",
+)
 @click.option("--hops", type=click.IntRange(1, 3), help="Links in a row that may be followed (1).")
 @filters
 @click.option(
@@ -77,7 +99,12 @@ def filters(command: F) -> F:
     "--order-by", type=click.Choice(["relevance", "recency"]), help="Order of the answer."
 )
 @click.option("--include-superseded", is_flag=True, help="Old versions of notes, too.")
+@click.option(
+    "--reinforce", is_flag=True, help="Strengthen the notes returned and the links between them."
+)
+@click.option("--session", metavar="NAME", help="The conversation that --reinforce counts for.")
 @click.option("--full", is_flag=True, help="Whole texts and ids in the table.")
+@embedder_option
 @store_options
 @click.pass_obj
 def read(
@@ -87,32 +114,45 @@ def read(
     query: tuple[str, ...],
     concepts: tuple[str, ...],
     where: tuple[str, ...],
+    vector: str | None,
     full: bool,
     **options: Any,
 ) -> None:
     """Ask a question; every hit says which links brought it.
 
-    The question is text, or concepts by name, or both. Under each hit stands its path:
-    "timeout ─2→ retry" means that the question named timeout, and a link of weight 2 led on to
-    retry, which the note carries.
+    The question is text, concepts by name, a note, a vector, or any of them together. Under each
+    hit stands its path: "timeout ─2→ retry" means that the question named timeout, and a link of
+    weight 2 led on to retry, which the note carries. "note n1 ─0.5→ this note" means that n1
+    answers the question, and a link between notes led on. Only --reinforce changes anything.
     """
     text = " ".join(query)
+    given = {key: value for key, value in options.items() if value not in (None, False)}
+    if not text and not concepts and options["like"] is None and vector is None:
+        raise click.UsageError(
+            "ask something: a question's text, --concept NAME, --like ID or --vector VECTOR."
+        )
+    if options["session"] is not None and not options["reinforce"]:
+        raise click.UsageError("--session says what --reinforce counts for: say that, too.")
+    if vector is not None:
+        given["vector"] = vector_of(vector, text)
     if text == "-":
         text = read_stdin()
-    if not text and not concepts and options["like"] is None:
-        raise click.UsageError("ask something: a question's text, --concept NAME or --like ID.")
-    given = {key: value for key, value in options.items() if value not in (None, False)}
     if concepts:
         given["concepts"] = list(concepts)
     if where:
         given["where"] = parse_where(where)
-    with app.open(read_only=True) as mem:
+    with app.open(read_only=not options["reinforce"], embeds=True) as mem:
         recall = mem.read(text or None, **given)
     if app.json:
         app.emit(recall_document(recall))
         return
     from fastassoc.cli.show import show_recall
 
+    if options["reinforce"] and len(recall):
+        app.say(f"{count(len(recall), 'note')} strengthened")
+    if recall.reason is not None:
+        said = recall.reason.replace("(embedder=)", f"(--embedder, or {EMBEDDER})")
+        recall = replace(recall, reason=said)
     named = [part for name in concepts for part in ("--asked", name)]
     show_recall(app, recall, full=full, asked=[*query] if query else named)
 
@@ -147,7 +187,8 @@ def recent(app: App, /, limit: int, cursor: str | None, **options: Any) -> None:
     with app.open(read_only=True) as mem:
         page = mem.recent(limit=limit, cursor=cursor, **given)
     if app.json:
-        app.emit({"notes": [asdict(note) for note in page], "next_cursor": page.next_cursor})
+        notes = [note_document(note) for note in page]
+        app.emit({"notes": notes, "next_cursor": page.next_cursor})
         return
     from fastassoc.cli.show import show_notes
 

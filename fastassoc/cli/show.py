@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
@@ -13,13 +14,22 @@ from rich.text import Text
 
 from fastassoc.cli.common import App, arrow, day, number, plain
 
-__all__ = ["path_text", "show_bars", "show_links", "show_notes", "show_recall", "table"]
+__all__ = [
+    "path_text",
+    "show_bars",
+    "show_links",
+    "show_note",
+    "show_notes",
+    "show_recall",
+    "table",
+]
 
 SOURCE_STYLES = {"exact": "bold green", "association": "bold magenta", "semantic": "cyan"}
 SHORT = 160  # characters of a text in a table
 WAYS = 3  # links shown under a hit
 # what is shown of a link, and how wide a terminal must be for it: the names need their place
 LINK_NUMBERS = {"weight": 0, "written": 50, "taught": 0, "notes": 72, "valence": 72}
+FADING_NUMBERS = {"now": 0, "weight": 40, "changed": 60}  # of links between notes
 
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
@@ -42,37 +52,50 @@ def shorten(text: str, limit: int = SHORT) -> str:
     return flat[: cut if cut > 0 else limit] + " …"
 
 
-def path_text(steps: Iterable[Any], most: int | None = None) -> list[str]:
+def path_text(steps: Sequence[Any], most: int | None = None) -> list[str]:
     """One line for every way from the query to the note: ``timeout ─2→ retry``.
 
     Parameters
     ----------
-    steps : iterable of Step
-        A hit's `path`; each way ends with a step of layer ``carries``.
+    steps : sequence of Step
+        A hit's `path`. A way over concepts ends with a step of layer ``carries`` into the note;
+        one over notes ends with a link into it, and may begin with such a step into another note.
     most : int, optional
         Show so many ways over links, strongest first, and count the others.
 
     Returns
     -------
     list of str
-        Concepts that the query named and the note carries come first, on one line.
+        Concepts that the query named and the note carries come first, on one line. A way over
+        notes reads ``note n1 (carries retry) ─0.5→ this note``.
     """
     named: list[str] = []
     ways: list[tuple[float, str]] = []
-    line, here, least = "", None, math.inf
+    note = steps[-1].target if steps else None
+    line, here, least, begun = "", None, math.inf, ""
     for step in steps:
         if step.layer == "carries":
+            if step.target != note:
+                begun = f" (carries {plain(step.source)})"
+                continue
             if line:
                 ways.append((-least, line))
             else:
                 named.append(plain(step.source))
             line, here, least = "", None, math.inf
             continue
+        between = step.layer == "note"
         if here != step.source:
-            line = plain(step.source)
-        taught = f" ({number(step.taught)} taught)" if step.taught else ""
-        line += f" {arrow(step.weight)} {plain(step.target)}{taught}"
+            line = f"note {plain(step.source)}{begun}" if between else plain(step.source)
+        target = f"note {plain(step.target)}" if between else plain(step.target)
+        if between and step.target == note:
+            target = "this note"
+        taught = number(step.taught)
+        line += f" {arrow(step.weight)} {target}"
+        line += f" ({taught} taught)" if taught not in ("0", "-0") and not between else ""
         here, least = step.target, min(least, step.weight)
+    if line:
+        ways.append((-least, line))
     ways.sort(key=itemgetter(0))
     shown = [text for _, text in ways[:most]]
     if len(shown) < len(ways):
@@ -95,7 +118,9 @@ def show_recall(app: App, recall: Any, *, full: bool, asked: Sequence[str]) -> N
         return
     if recall.reason:
         app.say(f"note: {recall.reason}")
-    grid = table("score", "rank", "source", "note", right=("score", "rank"))
+    placed = any(hit.similarity is not None for hit in recall)
+    numbers = ("score", "rank", *(("cosine",) if placed else ()))
+    grid = table(*numbers, "source", "note", right=numbers)
     for hit in recall:
         note = Text(plain(hit.text) if full else shorten(hit.text))
         label = plain(hit.id) if hit.domain == "general" else plain(f"{hit.id} · {hit.domain}")
@@ -103,9 +128,10 @@ def show_recall(app: App, recall: Any, *, full: bool, asked: Sequence[str]) -> N
         for way in path_text(hit.path, None if full else WAYS):
             note.append(f"\n{way}", style="yellow")
         style = SOURCE_STYLES.get(hit.source, "")
-        grid.add_row(
-            f"{hit.score:.2f}", number(hit.rank_score), Text(hit.source, style=style), note
-        )
+        values = [f"{hit.score:.2f}", number(hit.rank_score)]
+        if placed:
+            values.append("" if hit.similarity is None else f"{hit.similarity:.2f}")
+        grid.add_row(*values, Text(hit.source, style=style), note)
     app.out().print(grid)
     if app.err().is_terminal:
         rating = app.command("feedback", *asked, "--used", recall[0].id, "--outcome", "1")
@@ -141,14 +167,58 @@ def show_bars(app: App, label: str, value: str, rows: Sequence[tuple[str, float]
     app.out().print(grid)
 
 
-def show_links(app: App, rows: Iterable[dict[str, Any]]) -> None:
-    """Links as rows: the pair, its weight, and what of it was written and taught."""
+def show_links(app: App, rows: Sequence[dict[str, Any]]) -> None:
+    """Links as rows: the pair, its weight, and what of it was written and taught.
+
+    Links with an ``effective`` weight, as it is now, show that, and the weight as it was last
+    changed, and when.
+    """
     console = app.out()
-    keys = [key for key, width in LINK_NUMBERS.items() if console.width >= width]
+    fading = bool(rows) and "effective" in rows[0]
+    wanted = FADING_NUMBERS if fading else LINK_NUMBERS
+    keys = [key for key, width in wanted.items() if console.width >= width]
     grid = table("a", "b", *keys, right=tuple(keys))
     for column in grid.columns[:2]:
         column.min_width = 6
     for row in rows:
-        values = (number(row["count" if key == "notes" else key]) for key in keys)
+        given = {**row, "notes": row["count"], "now": row.get("effective")}
+        values = (day(row["updated_at"]) if key == "changed" else number(given[key])
+                  for key in keys)  # fmt: skip
         grid.add_row(Text(plain(row["a"])), Text(plain(row["b"])), *values)
     console.print(grid)
+
+
+def show_note(app: App, note: Any) -> None:
+    """One note whole: its text, then what is known of it."""
+    console = app.out()
+    console.print(Text(plain(note.text)), soft_wrap=True)
+    console.print()
+    rows = list(_facts(note))
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        console.print(Text.assemble((f"{name:<{width}}  ", "dim"), plain(value)), soft_wrap=True)
+
+
+def _facts(note: Any) -> Iterable[tuple[str, str]]:
+    """What a note says of itself, without what it does not have."""
+    yield "id", note.id
+    yield "domain", note.domain
+    for name in ("concepts", "subjects", "supersedes", "superseded_by"):
+        values = getattr(note, name)
+        if values or name == "concepts":
+            yield name.replace("_", " "), ", ".join(values) or "none"
+    yield "created", day(note.created_at)
+    if note.written_at != note.created_at:
+        yield "written", day(note.written_at)
+    for key, value in note.metadata.items():
+        yield f"metadata {key}", value if isinstance(value, str) else json.dumps(value)
+    for name in ("session", "author", "fingerprint", "external_ref"):
+        if getattr(note, name) is not None:
+            yield name.replace("_", " "), getattr(note, name)
+    yield "category", note.category or "episodic"
+    yield "importance", number(note.importance)
+    yield "valence", number(note.valence)
+    yield "stability", number(note.stability)
+    yield "accesses", f"{note.accesses:,}, the last {day(note.last_access)}"
+    yield "tier", note.tier
+    yield "vector", "none" if note.vector is None else f"{len(note.vector):,} numbers"

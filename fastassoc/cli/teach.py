@@ -10,6 +10,12 @@ from fastassoc.cli.common import App, arrow, count, example, operation_option, p
 
 __all__ = ["feedback", "link", "unlink"]
 
+layer_option = click.option(
+    "--layer",
+    type=click.Choice(["concept", "note"]),
+    help="What is linked, where a name can be both; two ids of notes are notes.",
+)
+
 
 @click.command(
     epilog=example(
@@ -88,54 +94,55 @@ def feedback(
 
 
 @click.command(
-    epilog=example("fastassoc link timeout backoff 2"),
+    epilog=example(
+        "fastassoc link timeout backoff 2", "fastassoc link note-17 note-18 0.5 --layer note"
+    ),
     context_settings={"ignore_unknown_options": True},  # -1 is a weight
 )
 @click.argument("a")
 @click.argument("b")
 @click.argument("weight", type=float, default=1.0)
-@click.option(
-    "--layer", type=click.Choice(["concept"]), help="What is linked: concepts, in this version."
-)
+@layer_option
 @operation_option
 @store_options
 @click.pass_obj
 def link(
     app: App, a: str, b: str, *, weight: float, layer: str | None, operation_id: str | None
 ) -> None:
-    """Add weight to the link between two concepts.
+    """Add weight to a link between concepts or notes.
 
-    WEIGHT is 1 if left out, and negative to take away.
+    Notes go by their ids. WEIGHT is 1 if left out, and negative to take away; a link between notes
+    never weighs more than 1.
     """
-    more = {} if layer is None else {"layer": layer}
     with app.open() as mem:
-        report = mem.link(a, b, weight, operation_id=operation_id, **more)
-        _tell(app, mem, a, b, report)
+        report = mem.link(a, b, weight, layer=layer, operation_id=operation_id)
+        _tell(app, mem, a, b, layer, report)
 
 
-@click.command(epilog=example("fastassoc unlink timeout backoff"))
+@click.command(
+    epilog=example("fastassoc unlink timeout backoff", "fastassoc unlink note-17 note-18")
+)
 @click.argument("a")
 @click.argument("b")
-@click.option(
-    "--layer", type=click.Choice(["concept"]), help="What is linked: concepts, in this version."
-)
+@layer_option
 @operation_option
 @store_options
 @click.pass_obj
 def unlink(app: App, a: str, b: str, layer: str | None, operation_id: str | None) -> None:
     """Set a link to its floor, so that no read follows it."""
-    more = {} if layer is None else {"layer": layer}
     with app.open() as mem:
-        report = mem.unlink(a, b, operation_id=operation_id, **more)
-        _tell(app, mem, a, b, report)
+        report = mem.unlink(a, b, layer=layer, operation_id=operation_id)
+        _tell(app, mem, a, b, layer, report)
         if not (report.links_changed or report.links_removed or report.repeated):
             app.say("there was no such link, or it was at its floor already.")
 
 
-def _tell(app: App, mem: Any, a: str, b: str, report: Any) -> None:
-    weight = mem.links.weight(a, b)
+def _tell(app: App, mem: Any, a: str, b: str, layer: str | None, report: Any) -> None:
+    if layer is None:  # what can be both was refused
+        layer = "note" if a in mem and b in mem else "concept"
+    weight = (mem.note_links if layer == "note" else mem.links).weight(a, b)
     if app.json:
-        app.emit({**report.to_dict(), "a": a, "b": b, "weight": weight})
+        app.emit({**report.to_dict(), "a": a, "b": b, "layer": layer, "weight": weight})
         return
     click.echo(plain(f"{a} {arrow(weight, both=True)} {b}"))
     if report.repeated:

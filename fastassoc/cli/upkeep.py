@@ -1,14 +1,24 @@
-"""Keeping a store safe: ``verify``, ``backup``, ``snapshot``, ``vacuum``."""
+"""Keeping a store safe and tidy: ``verify``, ``backup``, ``snapshot``, ``vacuum``, ``tick``."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import datetime
 
 import click
 
-from fastassoc.cli.common import DAMAGE, App, example, store_argument, store_options
+from fastassoc.cli.common import (
+    DAMAGE,
+    App,
+    count,
+    example,
+    operation_option,
+    store_argument,
+    store_options,
+)
+from fastassoc.cli.read import Moment
 
-__all__ = ["backup", "snapshot", "vacuum", "verify"]
+__all__ = ["backup", "snapshot", "tick", "vacuum", "verify"]
 
 
 @click.command(epilog=example("fastassoc verify support.fa --digest"))
@@ -90,3 +100,34 @@ def vacuum(app: App) -> None:
         app.emit(report.to_dict())
         return
     click.echo(f"vacuumed at position {report.position}")
+
+
+@click.command(
+    epilog=example(
+        "fastassoc tick support.fa", "fastassoc tick --now 2027-01-01 --store support.fa"
+    )
+)
+@store_argument
+@click.option(
+    "--now", type=Moment(last=False), help="The time to look at (ISO); the clock's if left out."
+)
+@operation_option
+@store_options
+@click.pass_obj
+def tick(app: App, now: datetime | None, operation_id: str | None) -> None:
+    """Move notes that nobody asked for to the cold tier.
+
+    Those, that is, whose retention has been at its floor for days. They keep their links, words
+    and concepts and leave the search by vector; a reinforced read brings them back. Days count,
+    never calls: run it as often as you like, from cron for example.
+    """
+    with app.open() as mem:
+        report = mem.tick(now, operation_id=operation_id)
+        cold = mem.stats()["cold"]
+    if app.json:
+        app.emit({**report.to_dict(), "cold": cold})
+        return
+    click.echo(f"{count(report.updated, 'note')} moved to the cold tier")
+    if report.repeated:
+        app.say("this operation id was done before; nothing changed")
+    app.say(f"{count(cold, 'note')} there now")
