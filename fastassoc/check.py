@@ -167,7 +167,7 @@ def find_question(mem: fa.Memory) -> Question | str:
     carriers = _carriers(mem.notes.to_arrow(), {link[end] for link in best for end in ("a", "b")})
     for count, _, asked, far in sorted(_questions(best, carriers)):
         # a spelling variant is asked along, so it is named and no link is needed to reach it
-        if mem.read(concepts=[asked], k=1).query_concepts != [asked]:
+        if asked_of(mem, asked, 1).query_concepts != [asked]:
             continue
         for note in sorted(carriers[far] - carriers.get(asked, set()))[:CANDIDATES]:
             if not mem.get(note).superseded_by:
@@ -216,13 +216,13 @@ def check_association(mem: fa.Memory, question: Question) -> tuple[Check, Questi
     The question comes back with the note and the link that the read found, if it found one.
     """
     title = "A read returns a note that the query never named, and names the link"
-    recall = mem.read(concepts=[question.asked], k=question.k)
+    recall = asked_of(mem, question.asked, question.k)
     named = set(recall.query_concepts)
     for hit in recall:
         if hit.source != "association" or named & set(hit.concepts):
             continue
         for step in hit.path:
-            if step.layer == "carries":
+            if step.layer != "concept":
                 continue
             weight = mem.links.weight(step.source, step.target)
             good = weight == step.weight and step.target in hit.via
@@ -245,7 +245,7 @@ def check_association(mem: fa.Memory, question: Question) -> tuple[Check, Questi
 
 def check_feedback(mem: fa.Memory, question: Question) -> tuple[Check, dict[str, Any]]:
     """After feedback, does the expansion change; also what the taught answer is."""
-    before = dict(mem.read(concepts=[question.asked], k=question.k).expanded_concepts)
+    before = dict(asked_of(mem, question.asked, question.k).expanded_concepts)
     far_before = mem.links.weight(question.asked, question.far)
     for _ in range(ROUNDS):
         mem.feedback(asked=[question.asked], used=[question.note], outcome=1.0)
@@ -302,9 +302,18 @@ def check_fresh_process(copy: Path, question: Question, taught: dict[str, Any]) 
     return Check(title, same and forgot, evidence)
 
 
+def asked_of(mem: Any, concept: str, k: int) -> fa.Recall:
+    """What a concept leads to by the weights of links, which is what the checks are about.
+
+    Notes may fade, and then other ranks answer differently from one moment to the next.
+    """
+    recall: fa.Recall = mem.read(concepts=[concept], k=k, rank="counts")
+    return recall
+
+
 def answer(mem: Any, question: Question) -> dict[str, Any]:
     """A read's answer, in JSON values, to compare between processes."""
-    recall = mem.read(concepts=[question.asked], k=question.k)
+    recall = asked_of(mem, question.asked, question.k)
     return {
         "expanded": dict(recall.expanded_concepts),
         "hits": [
