@@ -19,6 +19,7 @@ from fastassoc.errors import InvalidInput
 if TYPE_CHECKING:
     import fastassoc as fa
     from fastassoc.cli.corpus import Corpus
+    from fastassoc.cli.demoscript import TimedEmbedder
     from fastassoc.cli.demoshow import Page
 
 __all__ = ["demo", "run"]
@@ -35,8 +36,9 @@ def demo(app: App, keep: str | None) -> None:
     """Watch it work on real text, in about a minute and offline.
 
     Reads the documentation of Python and of the libraries installed here, remembers it, answers
-    questions, learns from feedback, opens the store in a new process, and measures itself. The
-    store stays, so that you can go on with it; without --keep it lies in the temporary folder.
+    questions, learns from feedback, opens the store in a new process, and measures itself. With
+    the extra 'embed' notes have vectors, too. The store stays, so that you can go on with it;
+    without --keep it lies in the temporary folder.
     """
     document = run(app, keep or app.store)
     if app.json:
@@ -111,10 +113,14 @@ def _steps(app: App, page: Page, path: Path, packages: tuple[str, ...] | None) -
     document: dict[str, Any] = {"store": str(path), "ready_seconds": ready,
                                 "corpus": _about(corpus, truth, seconds)}  # fmt: skip
     page.collected(document["corpus"])
+    embedder, missing = _embedder()
+    document["ingest"] = _ingest(app, path, rows, embedder)
+    # without the embedder: so questions are read by their concepts and words alone
     with fa.open(path, sync="full") as mem:
-        document["ingest"] = _ingest(app, mem, rows)
+        document["ingest"]["first_read_seconds"] = _first_read(mem)
         page.ingested(document["ingest"])
         document["questions"] = _ask(page, mem)
+        document["beside"] = _beside(page, path, embedder, missing)
         document |= _teach(page, mem, path)
         document["checks"] = _check(page, path)
         document["measure"] = _measure(app, page, mem, path, truth)
@@ -158,25 +164,43 @@ def _about(corpus: Corpus, truth: dict[str, list[str]], seconds: float) -> dict[
     }
 
 
-def _ingest(app: App, mem: fa.Memory, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    from fastassoc.cli.demoscript import QUESTIONS
+def _embedder() -> tuple[TimedEmbedder | None, str]:
+    """What makes vectors here, or what is missing."""
+    from fastassoc.cli.demoscript import EMBEDDER, TimedEmbedder
+    from fastassoc.embed import available, resolve
 
-    with _bar(app, "remembering") as advance:
+    state = available()[EMBEDDER]
+    found = resolve(EMBEDDER) if state == "ready" else None
+    return None if found is None else TimedEmbedder(found), state
+
+
+def _ingest(
+    app: App, path: Path, rows: list[dict[str, Any]], embedder: TimedEmbedder | None
+) -> dict[str, Any]:
+    import fastassoc as fa
+
+    with fa.open(path, sync="full", embedder=embedder) as mem, _bar(app, "remembering") as advance:
         report = mem.ingest(
             rows, batch_rows=BATCH_ROWS, progress=lambda state: advance(state.rows, len(rows))
         )
-        begun = time.perf_counter()
-        mem.read(QUESTIONS[0])
-    stats = mem.stats()
+        stats = mem.stats()
+    embedding = 0.0 if embedder is None else embedder.seconds
+    told = ("notes", "concepts", "links", "links_followed", "note_links", "vectors", "dim")
     return {
-        "notes": len(mem),
+        **{name: stats[name] for name in told},
         "rejected": report.rejected,
-        "concepts": stats["concepts"],
-        "links": stats["links"],
-        "links_followed": stats["links_followed"],
-        "seconds": round(report.seconds, 3),
-        "first_read_seconds": round(time.perf_counter() - begun, 3),
+        "embedder": None if embedder is None else embedder.name,
+        "embedding_seconds": round(embedding, 3),
+        "seconds": round(report.seconds - embedding, 3),
     }
+
+
+def _first_read(mem: fa.Memory) -> float:
+    from fastassoc.cli.demoscript import QUESTIONS
+
+    begun = time.perf_counter()
+    mem.read(QUESTIONS[0])
+    return round(time.perf_counter() - begun, 3)
 
 
 def _ask(page: Page, mem: fa.Memory) -> list[dict[str, Any]]:
@@ -192,6 +216,27 @@ def _ask(page: Page, mem: fa.Memory) -> list[dict[str, Any]]:
         answers.append({"question": question, "milliseconds": round(seconds * 1e3, 2),
                         "rank": recall.rank, "hits": recall.to_dicts()})  # fmt: skip
     return answers
+
+
+def _beside(
+    page: Page, path: Path, embedder: TimedEmbedder | None, missing: str
+) -> list[dict[str, Any]]:
+    """Hits by vector, by concept and by link in one answer."""
+    import fastassoc as fa
+    from fastassoc.cli.demoscript import beside
+
+    if embedder is None:
+        page.no_vectors(missing)
+        return []
+    with fa.open(path, create=False, read_only=True, embedder=embedder) as mem:
+        shown = beside(mem, embedder)
+    page.beside(shown)
+    return [
+        {"question": one.question, "milliseconds": round(one.seconds * 1e3, 2),
+         "rank": one.recall.rank, "hits": one.recall.to_dicts(),
+         "places_by_vector": [one.places.get(hit.id) for hit in one.recall]}
+        for one in shown
+    ]  # fmt: skip
 
 
 def _teach(page: Page, mem: fa.Memory, path: Path) -> dict[str, Any]:

@@ -13,8 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import fastassoc as fa
+from fastassoc.embed import Embedder
 
-__all__ = ["QUESTIONS", "Lesson", "Taught", "ask_elsewhere", "choose_lesson", "command", "taught"]
+__all__ = [
+    "EMBEDDER",
+    "QUESTIONS",
+    "Lesson",
+    "Taught",
+    "TimedEmbedder",
+    "ask_elsewhere",
+    "beside",
+    "choose_lesson",
+    "command",
+    "taught",
+]
+
+EMBEDDER = "wordllama"  # of the extra `embed`; works without a network
 
 QUESTIONS = (
     "fit a smoothing spline to noisy data",
@@ -25,6 +39,9 @@ QUESTIONS = (
 )
 SHOWN = 4  # hits of an answer
 PAGE = 5  # hits of an answer that is taught
+BESIDE = 9  # hits of an answer that shows all three kinds, a third of them by links
+KINDS = {"semantic", "concept", "association"}
+FAR = 1_000  # places by vector that are looked at
 ROUNDS = 2  # outcomes: a taught link is followed from a weight of 2 on
 
 # a question, and the note that turned out to help
@@ -34,6 +51,83 @@ LESSONS = (
     ("temporary directory that cleans up after itself", "contextlib.ExitStack"),
     ("parse command line options", "argparse.ArgumentParser"),
 )
+
+
+class TimedEmbedder:
+    """An embedder that counts the seconds it takes, loading included.
+
+    Parameters
+    ----------
+    given : Embedder
+    """
+
+    def __init__(self, given: Embedder) -> None:
+        self.name, self.dim, self._given = given.name, given.dim, given
+        self.seconds = 0.0
+
+    def embed(self, texts: list[str], /) -> Any:
+        """One row of `dim` floats for each text."""
+        begun = time.perf_counter()
+        found = self._given.embed(texts)
+        self.seconds += time.perf_counter() - begun
+        return found
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A question whose answer has hits of all kinds.
+
+    Attributes
+    ----------
+    question : str
+    recall : Recall
+        By the rank ``"retention"``.
+    places : dict of str to int
+        Where the nearest notes by vector alone stand, from 1, by id.
+    seconds : float
+        What the read took.
+    """
+
+    question: str
+    recall: fa.Recall
+    places: dict[str, int]
+    seconds: float
+
+
+def beside(mem: fa.Memory, embedder: Embedder) -> list[Beside]:
+    """At most two questions: one answered in all three ways, one that names no concept.
+
+    Parameters
+    ----------
+    mem : Memory
+        With vectors, and open with the embedder.
+    embedder : Embedder
+        The same.
+    """
+    found: list[Beside] = []
+    mem.read(QUESTIONS[0], rank="retention")  # builds the word index
+    for suits in (of_all_kinds, naming_nothing):
+        for question in QUESTIONS:
+            begun = time.perf_counter()
+            recall = mem.read(question, rank="retention", k=BESIDE)
+            seconds = time.perf_counter() - begun
+            if suits(recall):
+                vector = embedder.embed([question])[0]
+                near = mem.read(vector=vector, rank="flat", k=FAR)
+                places = {hit.id: place for place, hit in enumerate(near, 1)}
+                found.append(Beside(question, recall, places, seconds))
+                break
+    return found
+
+
+def of_all_kinds(recall: fa.Recall) -> bool:
+    """Whether each kind of hit is in the answer."""
+    return {hit.source for hit in recall} >= KINDS
+
+
+def naming_nothing(recall: fa.Recall) -> bool:
+    """Whether there is an answer to a question that names no concept."""
+    return bool(recall) and not recall.query_concepts
 
 
 @dataclass(frozen=True)
@@ -114,7 +208,8 @@ def ask_elsewhere(store: Path, question: str) -> tuple[dict[str, Any], int, floa
     OSError
         The process failed; the message is its last line.
     """
-    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "FASTASSOC_STORE": str(store)}
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "FASTASSOC_STORE": str(store),
+                   "FASTASSOC_EMBEDDER": "none"}  # fmt: skip
     root = str(Path(fa.__file__).parents[1])
     path = [root, environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(part for part in path if part)

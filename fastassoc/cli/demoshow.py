@@ -10,24 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fastassoc.cli.common import App, number, plain, size
+from fastassoc.cli.common import App, arrow, number, plain, size
+from fastassoc.cli.demoscript import EMBEDDER
 from fastassoc.cli.show import SOURCE_STYLES, path_text, shorten
 
 if TYPE_CHECKING:
     import fastassoc as fa
     from fastassoc.check import CheckReport
     from fastassoc.cli.demomeasure import Measure
-    from fastassoc.cli.demoscript import Taught
+    from fastassoc.cli.demoscript import Beside, Taught
 
-__all__ = ["Page"]
+__all__ = ["Page", "ways"]
 
 WIDTH = 80
 COMPILED = 10.0  # seconds above which the kernels were compiled, not loaded
-WAYS = (
-    ("flat", "flat text search", "read(like=note, rank='flat'): BM25 over the note's own words"),
+WAYS = (  # those of vectors where notes have them
+    ("flat", "flat text search", "read(text, rank='flat'): BM25 over the note's own words"),
+    ("vectors", "vectors alone", "read(vector=..., rank='flat'): cosine with the note's vector"),
+    ("mixed", "text and vectors", "read(like=note, rank='flat'): half of each, by its best"),
     ("concepts", "concepts alone", "read(like=note), no link followed: 10 for each in common"),
     ("links", "concepts and links", "read(like=note): the same, plus the weights of links"),
     ("both", "text and links", "both scores, each divided by the best of its answer, added"),
+    ("all", "text, vectors, links", "the same with the scores of text and vectors"),
+    ("retention", "retention", "read(like=note, rank='retention'): cosine; a third for links"),
 )
 NEXT = (
     (("read", "wait for several threads to finish"), "ask"),
@@ -36,6 +41,7 @@ NEXT = (
     (("info",), "what the store holds"),
     (("check",), "the three checks again"),
 )
+NEAR = ((("read", "--embedder", EMBEDDER, "--rank", "retention", "join threads"), "near, too"),)
 
 
 class Page:
@@ -113,6 +119,11 @@ class Page:
             f"{about['links_followed']:,} links weigh 2 or more: these are followed. "
             f"The first read built the word index ({about['first_read_seconds']:.1f} s)."
         )
+        if about["embedder"] is not None:
+            self._say(
+                f"Each note has a vector, too: {about['dim']} numbers that {about['embedder']} "
+                f"made of its text, without a network, {about['embedding_seconds']:.1f} s in all."
+            )
 
     def asking(self) -> None:
         """Begin the questions."""
@@ -131,6 +142,51 @@ class Page:
         named = ", ".join(recall.query_concepts) or "no concept"
         self._line(Text(f"     names {named}; answered in {seconds * 1e3:.1f} ms", style="dim"))
         self._hits(recall)
+
+    def no_vectors(self, missing: str) -> None:
+        """How to get what was left out."""
+        self._print("")
+        self._say(f"Hits by vector, beside these, are not shown: {missing}", "dim")
+
+    def beside(self, shown: Sequence[Beside]) -> None:
+        """Answers with hits of all kinds, each with its cosine and its place by vector alone."""
+        self._head(
+            "Near, named, linked: three kinds of hits side by side",
+            'One read by rank="retention": "semantic" hits lie near the question by vector, '
+            '"concept" hits carry what it names, and a third of the places is for "association": '
+            "what links bring. Links between notes count, too: here each page of a module or class "
+            "is linked to the next by name. The rank is the cosine, times the strength of the "
+            'links; "place" is where the note stands by vector alone.',
+        )
+        for one in shown:
+            self._print("")
+            self._line(Text.assemble("   ", ("? ", "bold"), (one.question, "bold")))
+            named = ", ".join(one.recall.query_concepts) or "no concept"
+            self._line(
+                Text(f"     names {named}; answered in {one.seconds * 1e3:.1f} ms", style="dim")
+            )
+            self._line(Text("   rank cosine place  source      note", style="dim"))
+            for hit in one.recall:
+                self._near(hit, one.places.get(hit.id))
+            first = len(one.recall)
+            beyond = [hit for hit in one.recall if one.places.get(hit.id, first + 1) > first]
+            self._say(
+                f"{len(beyond)} of these {first} are not among the {first} nearest by vector.",
+                "dim",
+            )
+
+    def _near(self, hit: fa.Hit, place: int | None) -> None:
+        cosine = "" if hit.similarity is None else f"{hit.similarity:.2f}"
+        self._line(
+            Text.assemble(
+                f"   {hit.rank_score:.2f}   {cosine:>4} {place or 'far':>5}  ",
+                (f"{hit.source:<12}", SOURCE_STYLES.get(hit.source, "")),
+                _title(hit.text),
+            )
+        )
+        for way in ways(hit):
+            style = "dim" if way.startswith("carries ") else "yellow"
+            self._line(Text(f"{'':23}{way}", style=style))
 
     def _hits(self, recall: fa.Recall, mark: str | None = None) -> None:
         for hit in recall:
@@ -226,23 +282,33 @@ class Page:
         )
         self._print("")
         for way, name, how in WAYS:
+            if way not in found.shares:
+                continue
             share, low, high = found.shares[way]
             bar = "█" * round(20 * share)
             self._line(
                 Text.assemble(
-                    f"   {name:<18}",
+                    f"   {name:<21}",
                     (f"{share:>6.1%}", "bold"),
                     f"  ({low:.0%} to {high:.0%})  ",
                     (bar, "magenta"),
                 )
             )
             self._line(Text(f"     {how}", style="dim"))
-        gain = found.shares["links"][0] - found.shares["concepts"][0]
+        gains = found.gains
         self._say(
-            "In brackets: 95 % of bootstrap draws over the symbols. Of the third line, following "
-            f"links makes {100 * gain:+.1f} points; the rest is what notes have in common.",
+            'In brackets: 95 % of bootstrap draws over the symbols. Of "concepts and links", '
+            f"following links makes {_points(gains['links'])}; the rest is what notes have in "
+            "common.",
             "dim",
         )
+        if "vectors to text" in gains:
+            self._say(
+                f"Vectors added to text make {_points(gains['vectors to text'])}; added to text "
+                f"and links, {_points(gains['vectors to text and links'])}. "
+                f'"retention" against vectors alone: {_points(gains["retention"])}.',
+                "dim",
+            )
 
     def nothing_to_measure(self) -> None:
         """No relation was withheld."""
@@ -274,7 +340,8 @@ class Page:
         self._print("", Text(f"   export FASTASSOC_STORE={shlex.quote(path)}", style="bold"))
         asked = document["feedback"].get("asked", [])[:1]
         around = [(("graph", one), "links around it, taught ones too") for one in asked]
-        for words, what in [*NEXT[:2], *around, *NEXT[2:]]:
+        near = NEAR if document["ingest"]["embedder"] is not None else ()
+        for words, what in [*NEXT[:2], *near, *around, *NEXT[2:]]:
             self._line(Text.assemble("   ", (command(*words), "bold"), (f"  # {what}", "dim")))
         self._print("")
         self._say("Your own notes, one JSON object a line, go into a store of their own:")
@@ -286,3 +353,34 @@ class Page:
 
 def _title(text: str) -> str:
     return plain(text.partition("\n")[0])
+
+
+def _points(gain: tuple[float, float, float]) -> str:
+    """A difference of shares in points, with its bounds."""
+    value, low, high = (100 * one for one in gain)
+    return f"{value:+.1f} points ({low:+.1f} to {high:+.1f})"
+
+
+def ways(hit: fa.Hit) -> list[str]:
+    """How a hit was reached: by the best link of each kind, or by a concept of the question."""
+    between = [step for step in hit.path if step.layer == "note"]
+    own = [
+        step
+        for step in hit.path
+        if step.layer == "concept" or (step.layer == "carries" and step.target == hit.id)
+    ]
+    told = path_text(own)
+    if hit.source != "association":
+        return [way for way in told if way.startswith("carries ")]
+    over = [way for way in told if not way.startswith("carries ")]
+    more = f"  and {len(over) - 1} more" if len(over) > 1 else ""
+    lines = [f"{over[0]}{more}"] if over else []
+    if between:
+        pages = "".join(f" {arrow(step.weight)} {_last(step.target)}" for step in between)
+        lines.append(plain(f"note {_last(between[0].source)}{pages}"))
+    return lines
+
+
+def _last(name: str) -> str:
+    """A page's name without those of its module and class."""
+    return name.rpartition(".")[2]

@@ -5,6 +5,8 @@ note are the symbols that it mentions, the words and the two-word phrases of its
 paragraphs, but only those that at least two and at most `MOST` notes have, and of these the
 `KEPT` most telling. Names that every other note holds ("array", "returns") link nothing. Both
 numbers were chosen with the figures of `fastassoc.cli.demomeasure` in view.
+
+The notes of one module or class are a session, so that neighbours by name are linked, too.
 """
 
 from __future__ import annotations
@@ -100,6 +102,7 @@ def notes(corpus: Corpus, names: Names) -> list[dict[str, Any]]:
             "subjects": _subjects(one, stems, common),
             "concepts": [_label(stems.shown(key), stems, common) for _, key in telling[:KEPT]],
             "domain": one.package,
+            "session": one.place or one.name,
             "metadata": {"kind": one.kind},
         }
         rows.append(row)
