@@ -106,13 +106,15 @@ def plain_states(mem: Any) -> dict[str, list[Any]]:
     import numpy as np
 
     view = mem._view()
-    notes, now = view.notes, mem._moment(view)
-    rows = {notes.table.ids[row]: row for row in range(notes.n) if notes.alive[row]}
-    kept = notes.states.retention(np.array([*rows.values()], np.int64), now).tolist()
-    return {
-        note: [*notes.states.get(row), retained]
-        for (note, row), retained in zip(rows.items(), kept, strict=True)
-    }
+    states, now = view.notes.states, mem._moment(view)
+    rows = {name: row for row, name in enumerate(view.notes.table.ids) if view.notes.alive[row]}
+    kept = states.retention(np.array([*rows.values()], np.int64), now).tolist()
+    out = {}
+    for (name, row), retained in zip(rows.items(), kept, strict=True):
+        note = mem.get(name)
+        numbers = [note.stability, note.importance, to_stamp(note.last_access), note.accesses]
+        out[name] = [*numbers, states.get(row).category, note.tier == "cold", retained]
+    return out
 
 
 def plain_graph(graph: Any) -> dict[str, Any]:
