@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fastassoc.columns import Growable, Pages, PagesView
@@ -320,27 +321,36 @@ class NoteStates:
         columns: Mapping[str, pa.Array | pa.ChunkedArray] | pa.Table,
     ) -> None:
         """Take what `to_columns` gave for rows that are appended already; no column is needed."""
-        held = columns.column_names if isinstance(columns, pa.Table) else columns
-        values = {
-            name: columns[name].to_pylist() if name in held else [None] * len(rows)
-            for name in STATE_COLUMNS
-        }
-        cold = []
-        for place, row in enumerate(np.asarray(rows, np.int64).tolist()):
-            stability, last_access, accesses, tier, category, sessions = (
-                column[place] for column in values.values()
+        index = np.asarray(rows, np.int64)
+        names = columns.column_names if isinstance(columns, pa.Table) else columns
+        held = {name: columns[name] for name in STATE_COLUMNS if name in names}
+        known = {name: np.flatnonzero(np.asarray(held[name].is_valid())) for name in held}
+        if "accesses" in held:
+            which = known["accesses"]
+            numbers = ("stability", "last_access", "accesses", "category")
+            values = (
+                held[name].take(pa.array(which)).to_pylist()
+                if name in held
+                else [None] * len(which)
+                for name in numbers
             )
-            if accesses is not None:
-                page, inner = self._notes.change(row)
-                _, importance, _, _, code = page[inner].tolist()
-                code = code if category is None else PROMOTED
-                page[inner] = (stability, importance, last_access, accesses, code)
-            if sessions is not None:
-                self._sessions[row] = tuple(json.loads(sessions))
-            if tier is not None:
-                cold.append(row)
-        self.cool(cold)
+            for row, *state in zip(index[which].tolist(), *values, strict=True):
+                self._set(row, *state)
+        if "sessions" in held:
+            told = held["sessions"].take(pa.array(known["sessions"])).to_pylist()
+            for row, text in zip(index[known["sessions"]].tolist(), told, strict=True):
+                self._sessions[row] = tuple(json.loads(text))
+        if "tier" in held:
+            self.cool(index[known["tier"]])
         self._view = None
+
+    def _set(
+        self, row: int, stability: float, last_access: int, accesses: int, category: str | None
+    ) -> None:
+        page, place = self._notes.change(row)
+        _, importance, _, _, code = page[place].tolist()
+        code = code if category is None else PROMOTED
+        page[place] = (stability, importance, last_access, accesses, code)
 
 
 def codes(categories: pa.Array | Sequence[str | None] | None, n: int) -> NDArray[np.uint8]:
@@ -357,4 +367,4 @@ def codes(categories: pa.Array | Sequence[str | None] | None, n: int) -> NDArray
 
 def marked(text: str, which: NDArray[Any]) -> pa.Array:
     """`text` where `which` is true, null elsewhere; both [n]."""
-    return pa.array(np.where(which, text, ""), pa.string(), mask=~which)
+    return pc.if_else(pa.array(which), pa.scalar(text), pa.scalar(None, pa.string()))
