@@ -121,9 +121,8 @@ def _vectors() -> dict[str, Any]:
     try:
         from fastassoc import vectors
 
-        advice = getattr(vectors, "openblas_advice", None)
-        told = advice() if advice is not None else "not known"
-        return {"faiss": version("faiss-cpu"), "openblas": told or "nothing to set"}
+        told = vectors.openblas_advice() or "nothing to set"
+        return {"faiss": version("faiss-cpu"), "openblas": told}
     except (ImportError, PackageNotFoundError):
         return {"faiss": "not installed"}
 

@@ -110,9 +110,9 @@ def index_line(found: Mapping[str, Any]) -> str:
 @store_options
 @click.pass_obj
 def reembed(app: App, name: str) -> None:
-    """Give every note a vector by the embedder NAME: wordllama or minilm.
+    """Give every note a vector by another embedder.
 
-    Moves a store from one embedder to another, or gives vectors to notes that have none. Each
+    NAME is wordllama or minilm. With the store's own embedder, notes without a vector get one. Each
     batch is saved; if it is interrupted, the same command goes on where it stopped, and until the
     end reads see the old vectors. It ends with a snapshot.
     """
