@@ -94,7 +94,7 @@ def _show_tree(app: App, found: Any, seeds: list[str]) -> None:
 
 @click.group()
 def links() -> None:
-    """Show links: of one concept, the heaviest, all in a file."""
+    """Show links: of one name, the heaviest, all in a file."""
 
 
 @links.command(

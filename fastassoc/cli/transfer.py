@@ -31,8 +31,8 @@ def export(app: App, file: str, force: bool) -> None:
 
     They go to FILE, or to stdout.
 
-    Nothing is lost: settings, notes with ids and times, concepts as spelled, and every link with
-    what was taught. 'import' reads it back.
+    Nothing is lost: settings, notes with ids, times and vectors, concepts as spelled, and every
+    link with what was taught. 'import' reads it back.
     """
     if file != "-" and os.path.exists(file) and not force:
         raise click.UsageError(f"{file} is there already; --force writes over it.")
@@ -42,9 +42,11 @@ def export(app: App, file: str, force: bool) -> None:
             for line in mem.export_lines():
                 counts = line if line["kind"] == "end" else counts
                 out.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+    between = counts.get("note_links", 0)
     app.say(
         f"exported {count(counts['notes'], 'note')}, {count(counts['concepts'], 'concept')}, "
         f"{count(counts['links'], 'link')}"
+        + (f", {count(between, 'link')} between notes" if between else "")
     )
 
 
