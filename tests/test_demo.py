@@ -358,7 +358,7 @@ def test_the_page_fits_a_terminal(
     assert (MISSING in " ".join(text.split())) != near
     assert text.count("--embedder wordllama") == near
     if near:
-        asked = ["read", "--embedder", "wordllama", "--rank", "retention", "join threads"]
+        asked = ["read", "--embedder", "wordllama", "--rank", "retention", "threads"]
         done = CliRunner().invoke(cli, [*asked, "--store", str(store), "--json"])
         assert json.loads(done.stdout)["rank"] == "retention"
 
@@ -417,7 +417,7 @@ print(*sorted(compiled() - before), sep="\\n")
     "embedders",
     [
         pytest.param("", marks=pytest.mark.xfail(reason="warm() leaves kernels of vectors out")),
-        f"embed.available = lambda: {dict(wordllama=MISSING)!r}",
+        f"embed.available = lambda: dict(wordllama={MISSING!r})",
     ],
     ids=WAYS,
 )

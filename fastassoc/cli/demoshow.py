@@ -28,8 +28,8 @@ WAYS = (  # those of vectors where notes have them
     ("flat", "flat text search", "read(text, rank='flat'): BM25 over the note's own words"),
     ("vectors", "vectors alone", "read(vector=..., rank='flat'): cosine with the note's vector"),
     ("mixed", "text and vectors", "read(like=note, rank='flat'): half of each, by its best"),
-    ("concepts", "concepts alone", "read(like=note), no link followed: 10 for each in common"),
-    ("links", "concepts and links", "read(like=note): the same, plus the weights of links"),
+    ("concepts", "concepts alone", "read(like=note, rank='counts'), no link followed: 10 for each"),
+    ("links", "concepts and links", "read(like=note, rank='counts'): and the weights of links"),
     ("both", "text and links", "both scores, each divided by the best of its answer, added"),
     ("all", "text, vectors, links", "the same with the scores of text and vectors"),
     ("retention", "retention", "read(like=note, rank='retention'): cosine; a third for links"),
@@ -41,7 +41,7 @@ NEXT = (
     (("info",), "what the store holds"),
     (("check",), "the three checks again"),
 )
-NEAR = ((("read", "--embedder", EMBEDDER, "--rank", "retention", "join threads"), "near, too"),)
+NEAR = ((("read", "--embedder", EMBEDDER, "--rank", "retention", "threads"), "by vector"),)
 
 
 class Page:
