@@ -88,7 +88,7 @@ class Learning(Handle):
             "amount": on_grid(amount * self.settings.concept_links.teach_step),
             "together": on_grid(amount * self.settings.note_links.teach_step),
         }
-        if body["together"] and len(ids) > checks.MOST_REINFORCED:
+        if self.settings.note_links.teach_step and len(ids) > checks.MOST_REINFORCED:
             raise InvalidInput(
                 f"used: found {len(ids)} notes, expected at most {checks.MOST_REINFORCED}: every "
                 "two of them would be linked."

@@ -227,7 +227,7 @@ class NoteStates:
             sessions = self._sessions[row] = (*sessions, session)
         accesses += 1
         if (
-            category < CORE
+            category < PROCEDURAL  # which does not fade, and would as a core note
             and accesses >= rule.core_accesses
             and stability >= rule.core_stability
             and len(sessions) >= rule.core_sessions

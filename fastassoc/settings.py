@@ -124,7 +124,8 @@ class RetentionRule:
     floor, core_floor : float
         The least retention, and that of core notes.
     core_accesses, core_stability, core_sessions
-        What a note must reach, all three, to become a core note.
+        What a note must reach, all three, to become a core note; a procedural one stays as it
+        is, since it does not fade.
     cold_days : float
         Days at the floor after which `Memory.tick` moves a note to the cold tier.
     power : float

@@ -56,7 +56,7 @@ def access(note, direct, session, at):
     if session is not None and session not in note["sessions"]:
         note["sessions"] = [*note["sessions"], session][:2]
     ripe = note["accesses"] >= 10 and note["stability"] >= 0.85 and len(note["sessions"]) == 2
-    if ripe and note["category"] != "core":
+    if ripe and note["category"] not in ("core", "procedural"):  # which never fades
         note["category"], note["promoted"] = "core", True
 
 

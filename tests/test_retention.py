@@ -93,7 +93,7 @@ def test_a_note_becomes_core_after_ten_accesses_in_two_sessions() -> None:
     assert after(30, ["a", None], 7, None) == "episodic"
     assert after(10, ["a", "b", "c"], 1, None) == "episodic"  # stability 0.39
     assert after(10, ["a", "b"], 7, "semantic") == "core"
-    assert after(10, ["a", "b"], 7, "procedural") == "core"
+    assert after(10, ["a", "b"], 7, "procedural") == "procedural"  # it never fades
 
 
 def test_a_core_note_keeps_the_floor_of_core() -> None:

@@ -50,6 +50,8 @@ def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
         Microseconds UTC, for decay.
     """
     clock = Clock()
+    if not needs_text(query, settings):
+        view = replace(view, text=None)  # others may have asked for it: no answer depends on that
     query, found = scan(view, query)
     rank = plan(query, settings, found)
     pool = query.k + len(found.exact) + (4 * query.k if query.diversity else 0)
