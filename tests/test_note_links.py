@@ -419,6 +419,31 @@ def test_concepts_and_notes_lead_on_side_by_side(clock: Clock) -> None:
     assert found["joined"].via == []
 
 
+def test_a_diverse_answer_says_truly_what_brought_each_note(clock: Clock) -> None:
+    mem = fa.Memory(settings=COGNITIVE, clock=clock)
+    for number in range(30):
+        concepts = ["same"] if number < 8 else [f"c{number}"]
+        put(mem, f"n{number:02}", [100, number], concepts=concepts)
+    hits = mem.read(vector=[1, 0], k=4, diversity=0.9).hits
+    assert [hit.id for hit in hits] == ["n00", "n08", "n09", "n10"]
+    assert {hit.source for hit in hits} == {"semantic"}  # no link brought any
+    mem.link("n00", "n25", 0.9)
+    mem.link("n00", "n08", 0.9)
+    hits = mem.read(vector=[1, 0], k=4, diversity=0.9).hits
+    assert {hit.id: hit.source for hit in hits} == {
+        "n00": "semantic",
+        "n08": "semantic",
+        "n09": "semantic",
+        "n25": "association",
+    }
+    assert {hit.id: list(hit.parts) for hit in hits}["n08"] == ["direct"]
+    assert [step.target for hit in hits for step in hit.path] == ["n25"]
+    mem.unlink("n00", "n25")
+    assert len(mem.read(vector=[1, 0], k=4, diversity=0.9)) == 4  # n08 came directly
+    mem.read(vector=[1, 0], k=4, diversity=0.9, reinforce=True)
+    assert mem.note_links.weight("n08", "n09") == on_grid(0.1)
+
+
 # -- L57: the filters, at every stage --------------------------------------------------------------
 
 FILTERS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [

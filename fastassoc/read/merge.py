@@ -61,25 +61,31 @@ class Places:
         kept = min(math.ceil(room * self._scored.share), len(linked))
         if direct:
             kept = min(kept, room - 1)  # the best direct note always comes
-        first = self.pick(direct, room - kept)
-        if not linked:
-            return first
-        taken = {one.row for one in first}
-        rest = [one for one in linked if one[0] not in taken]
-        placed = first + self.pick(rest, room - len(first))
-        return sorted(placed, key=lambda one: (-one.rank_score, one.row))
+        while True:
+            first = self.pick(direct, room - kept)
+            taken = {one.row for one in first}
+            rest = [one for one in linked if one[0] not in taken]
+            placed = first + self.pick(rest, room - len(first), linked=True)
+            if len(rest) >= kept or len(placed) == room or len(first) < room - kept:
+                break
+            kept = len(rest)  # a diverse answer took some of the linked ones as direct
+        return sorted(placed, key=lambda one: (-one.rank_score, one.row)) if linked else placed
 
-    def pick(self, candidates: Ordered, room: int) -> list[Placed]:
-        """The first of the candidates, or the first that differ."""
+    def pick(self, candidates: Ordered, room: int, *, linked: bool = False) -> list[Placed]:
+        """The first of the candidates, or the first that differ; `linked` by links alone."""
         if not self._diversity:
-            return [self.place(row, score) for row, score in candidates[:room]]
-        pool = [self.place(row, score) for row, score in candidates]
+            candidates = candidates[:room]
+        pool = [self.place(row, score, linked=linked) for row, score in candidates]
+        if not self._diversity:
+            return pool
         return spread(self._view, pool, self._diversity, room)
 
-    def place(self, row: int, score: float) -> Placed:
+    def place(self, row: int, score: float, *, linked: bool = False) -> Placed:
         """A row with the named parts of its rank score."""
         concepts = self._view.notes.table.concepts_of(row)[0].tolist()
         asked = sum(c in self._asked for c in concepts)
+        if linked:
+            return Placed(row, "association", {"association": score}, concepts)
         direct = row in self._scored.direct
         source = "association" if not direct else "concept" if asked else "semantic"
         return Placed(row, source, self._scored.parts(row, score, asked), concepts)

@@ -32,7 +32,8 @@ class Scored:
     candidates : list of (int, float)
         Rows and rank scores, best first.
     direct : container of int
-        Rows among the first k of the direct score.
+        Rows that the direct score brought: the first k, or all candidates of a rank that keeps
+        those brought by links apart.
     parts : callable
         From a row, its score and how many asked concepts it carries: the parts of the score.
     exact : dict of int to float

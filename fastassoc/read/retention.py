@@ -54,11 +54,11 @@ def score_retention(
     )
     exact = np.array(found.exact, np.int64)
     kept = keenness(view, query, settings, exact, now)
-    names = dict.fromkeys(linked.tolist(), "association")
+    direct = list(zip(order[:pool].tolist(), scores[:pool].tolist(), strict=True))
     return Scored(
-        list(zip(order[:pool].tolist(), scores[:pool].tolist(), strict=True)),
-        set(first),
-        lambda row, score, asked: {names.get(row, "direct"): score},
+        direct,
+        {row for row, _ in direct},  # all of them: a diverse answer takes some from beyond k
+        lambda row, score, asked: {"direct": score},
         dict(zip(found.exact, kept.tolist(), strict=True)),
         expansion,
         list(zip(by_link[:pool].tolist(), held[:pool].tolist(), strict=True)),
@@ -87,7 +87,7 @@ def keenness(view: StateView, query: Query, settings: Settings, rows: Rows, now:
     if query.vector is not None:
         cosines = view.points.similarities(query.vector, rows)
         near = np.where(np.isnan(cosines), near, np.maximum(cosines, 0.0))
-    faded: Scores = near * view.notes.states.retention(rows, now) ** rule.power
+    faded: Scores = near * view.notes.states.retention(rows, now, rule.power)
     return faded
 
 
