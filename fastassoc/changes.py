@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastassoc.batch import NoteBatch
 from fastassoc.concepts import Vocabulary
-from fastassoc.importing import import_notes, with_links
+from fastassoc.importing import concept_ends, import_notes, note_ends, with_links
 from fastassoc.kernels.links import pair_keys
 from fastassoc.links import Changed, LinkMatrix, keys_of
 from fastassoc.notes import NoteTable
@@ -197,7 +197,9 @@ class Changes:
         made = self.links.teach(
             keys, np.full(len(keys), amount), np.full(len(keys), outcome), operation.at
         )
-        joined = self._teach_notes(rows, body.get("together", 0.0), outcome, operation.at)
+        joined = Changed(0, 0, 0)
+        if self.settings.note_links.teach_step:
+            joined = self._teach_notes(rows, body.get("together", 0.0), outcome, operation.at)
         rate = self.settings.valence_rate
         for row in rows:
             held = self.notes.valence.get(row, 0.0)
@@ -206,7 +208,7 @@ class Changes:
 
     def _teach_notes(self, rows: Sequence[int], amount: float, outcome: float, at: int) -> Changed:
         """Add to the link of each pair of rows; a NaN outcome leaves its valence."""
-        if amount == 0.0 or len(rows) < 2:
+        if (amount == 0.0 and math.isnan(outcome)) or len(rows) < 2:
             return Changed(0, 0, 0)
         ends = np.array(sorted(rows), np.uint64)
         first, second = np.triu_indices(len(ends), 1)
@@ -325,19 +327,36 @@ class Changes:
         return Changed(*(sum(counts) for counts in zip(*made, strict=True)))
 
     def _apply_import(self, operation: Operation) -> Report:
-        """Bring in one part of an export; its links take exactly the values given."""
+        """Bring in one part of an export; everything takes exactly the values given."""
         body, settings = operation.body, self.settings
-        self._mark_ingest(body["ingest"])
+        # by its position an import that goes on knows that nothing was changed meanwhile
+        self._mark_ingest({**body["ingest"], "position": self.position})
+        rate = settings.valence_rate
+        if "store" in body:
+            told = body["store"]
+            self.settings = settings = settings.with_changes(told["settings"], read_only=True)
+            self.space.embedder = told["embedder"] or self.space.embedder
+            if told["dim"] is not None and not len(self.space.points):
+                nothing = np.empty((0, told["dim"]), np.float32)
+                self.space.points.replace(np.empty(0, np.int64), nothing)  # views keep theirs
+                self.space.points.dim = told["dim"]
+            self.time: int = max(self.time, told["time"] or self.time)
         if "concepts" in body:
             self.vocabulary.intern(*map(list, zip(*body["concepts"], strict=True)))
         if "notes" in body:
-            import_notes(self.notes, self.vocabulary, body["notes"], operation.at)
+            rows, data = body["notes"], operation.vectors
+            places, matrix = import_notes(self.notes, self.vocabulary, rows, data, operation.at)
+            self.space.points.append(places, matrix)
         if "links" in body:
-            rule, rate = settings.concept_links, settings.valence_rate
-            self.links = with_links(self.links, self.vocabulary, body["links"], rule, rate)
+            ends = concept_ends(self.vocabulary, body["links"])
+            self.links = with_links(self.links, ends, body["links"], settings.concept_links, rate)
+        if "note_links" in body:
+            rows = body["note_links"]
+            ends = note_ends(self.notes, rows)
+            self.note_links = with_links(self.note_links, ends, rows, settings.note_links, rate)
         return Report(
             written=len(body.get("notes", ())),
-            links_created=len(body.get("links", ())),
+            links_created=len(body.get("links", ())) + len(body.get("note_links", ())),
             position=self.position,
         )
 

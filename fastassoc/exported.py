@@ -4,29 +4,78 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fastassoc.concepts import fold_name
 from fastassoc.errors import InvalidInput
 from fastassoc.settings import Settings
 from fastassoc.times import HIGH, LOW
 
-__all__ = ["FORMAT", "PART_ROWS", "TEXT_FIELDS", "Exported", "counts", "read_export"]
+__all__ = [
+    "COUNTED",
+    "FORMAT",
+    "PART_ROWS",
+    "TEXT_FIELDS",
+    "Exported",
+    "Part",
+    "read_export",
+    "vector_text",
+]
 
-FORMAT = 1
+FORMAT = 2
+READ_FORMATS = (1, FORMAT)  # 1 had neither vectors, links between notes nor states of notes
 PART_ROWS = 10_000  # rows of one operation, and
-PART_CHARS = 1 << 20  # characters of text: no single journal row grows large
+PART_BYTES = 3 << 20  # bytes of its rows as JSON with their vectors, unless one row is larger
 TEXT_FIELDS = ("session", "category", "fingerprint", "external_ref", "author")
 LINK_NUMBERS = ("weight", "written", "valence")
 LINK_TIMES = ("created_at", "updated_at")
+LAYERS = ("concept", "note")
 KINDS = ("store", "concept", "note", "link", "end")
+COUNTED = ("concepts", "notes", "links", "note_links")
+WIDEST = 1 << 16
+
+_to_json = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+).encode
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one operation brings in.
+
+    Attributes
+    ----------
+    kind : str
+        One of COUNTED.
+    rows : bytes
+        A JSON list.
+    n : int
+        Its length.
+    vectors : bytes
+        Those of the rows that say ``"vector": true``, float32, little-endian.
+    """
+
+    kind: str
+    rows: bytes = field(repr=False)
+    n: int
+    vectors: bytes = field(repr=False)
+
+    def body(self) -> dict[str, Any]:
+        """The rows under their kind."""
+        return {self.kind: json.loads(self.rows)}
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A checked export, cut into the bodies of the operations that bring it in.
+    """A checked export, cut into the operations that bring it in.
 
     Attributes
     ----------
@@ -34,21 +83,35 @@ class Exported:
         Those of the exported store.
     key : str
         Names this export, so that an interrupted import knows its own.
-    parts : list of dict
-        Rows of one kind each, in order.
+    embedder : dict or None
+        ``name`` and ``dim`` of what made the vectors.
+    dim : int or None
+        Width of the vectors.
+    time : int or None
+        That of the last operation, microseconds UTC.
+    parts : list of Part
     counts : dict
-        Number of ``concepts``, ``notes`` and ``links``.
+        Number of each of COUNTED.
     """
 
     settings: Settings
     key: str
-    parts: list[dict[str, Any]]
+    embedder: dict[str, Any] | None
+    dim: int | None
+    time: int | None
+    parts: list[Part]
     counts: dict[str, int]
 
 
-def counts(concepts: int, notes: int, links: int) -> dict[str, int]:
-    """How much an export holds, as its first and last row say it."""
-    return {"concepts": concepts, "notes": notes, "links": links}
+def vector_text(vector: NDArray[np.float32]) -> str:
+    """A vector, float32 [dim], as a note's row says it: base64 of little-endian float32.
+
+    Examples
+    --------
+    >>> vector_text(np.array([1, -0.5], np.float32))
+    'AACAPwAAAL8='
+    """
+    return b64encode(vector.astype("<f4", copy=False).tobytes()).decode()
 
 
 def read_export(lines: Iterable[Mapping[str, Any]]) -> Exported:
@@ -76,7 +139,15 @@ def read_export(lines: Iterable[Mapping[str, Any]]) -> Exported:
             f"the export ends after line {number} without its last row (kind 'end'): it was cut "
             "off. Make a new one."
         )
-    return Exported(reader.settings, reader.key, reader.parts, reader.counts)
+    return Exported(
+        reader.settings,
+        reader.key,
+        reader.embedder,
+        reader.dim,
+        reader.time,
+        reader.parts,
+        reader.counts,
+    )
 
 
 class _Reader:
@@ -85,15 +156,19 @@ class _Reader:
     def __init__(self) -> None:
         self.settings: Settings | None = None
         self.key = ""
-        self.parts: list[dict[str, Any]] = []
-        self.counts = counts(0, 0, 0)
+        self.embedder: dict[str, Any] | None = None
+        self.dim: int | None = None
+        self.time: int | None = None
+        self.parts: list[Part] = []
+        self.counts = dict.fromkeys(COUNTED, 0)
         self.ended = False
         self._stage = 0
         self._keys: dict[str, int] = {}
-        self._ids: set[str] = set()
-        self._pairs: set[tuple[int, int]] = set()
-        self._open: list[Any] = []
-        self._chars = 0
+        self._ids: dict[str, int] = {}
+        self._pairs: dict[str, set[int]] = {layer: set() for layer in LAYERS}
+        self._open: list[bytes] = []
+        self._vectors: list[bytes] = []
+        self._bytes = 0
         self._kind = ""
 
     def take(self, line: Mapping[str, Any]) -> None:
@@ -111,14 +186,30 @@ class _Reader:
     def _take_store(self, line: Mapping[str, Any]) -> None:
         found = line.get("format")
         _need(
-            found == FORMAT,
-            f"found export format {found!r}, this version reads {FORMAT}: "
+            found in READ_FORMATS and not isinstance(found, bool),
+            f"found export format {found!r}, this version reads 1 to {FORMAT}: "
             "install a newer fastassoc.",
         )
         settings = line.get("settings")
         _need(isinstance(settings, Mapping), "found no settings, expected an object.")
         self.settings = Settings.from_dict(settings or {})
-        self.key = f"import:{_text(line, 'digest')}"
+        # parts were cut in another way before format 2: an import goes on by the same cuts
+        self.key = f"import:2:{_text(line, 'digest')}"
+        if line.get("dim") is not None:
+            self.dim = _whole(line, "dim", 1, WIDEST)
+        if line.get("time") is not None:
+            self.time = _whole(line, "time", LOW, HIGH)
+        if line.get("embedder") is not None:
+            self.embedder = self._maker(line["embedder"])
+
+    def _maker(self, told: Any) -> dict[str, Any]:
+        _need(isinstance(told, Mapping), f"embedder: found {told!r:.80}, expected an object.")
+        name, dim = _text(told, "name"), _whole(told, "dim", 1, WIDEST)
+        _need(
+            self.dim in (None, dim),
+            f"embedder: found width {dim}, expected {self.dim}, that of the vectors.",
+        )
+        return {"name": name, "dim": dim}
 
     def _take_concept(self, line: Mapping[str, Any]) -> None:
         assert self.settings is not None
@@ -127,7 +218,7 @@ class _Reader:
         _need(folded == key, f"key: found {key!r}, expected {folded!r}, the folded name.")
         _need(key not in self._keys, f"concept {key!r} comes twice.")
         self._keys[key] = len(self._keys)
-        self._put("concepts", [key, shown], len(key))
+        self._put("concepts", [key, shown])
 
     def _take_note(self, line: Mapping[str, Any]) -> None:
         note, text = _text(line, "id"), _text(line, "text")
@@ -144,7 +235,9 @@ class _Reader:
         row["domain"] = _text(line, "domain")
         row["created_at"] = _whole(line, "created_at", LOW, HIGH)
         row["written_at"] = _whole(line, "written_at", LOW, HIGH)
-        row.update({name: _text(line, name) for name in TEXT_FIELDS if line.get(name) is not None})
+        for name in TEXT_FIELDS:
+            if line.get(name) is not None:
+                row[name] = _text(line, name, empty=True)
         for name in ("importance", "valence"):
             if line.get(name) is not None:
                 row[name] = _finite(line, name, -1.0 if name == "valence" else 0.0, 1.0)
@@ -157,27 +250,59 @@ class _Reader:
                 f"supersedes: found {old!r:.80}, expected ids of notes that came before.",
             )
             row["supersedes"] = old
-        self._ids.add(note)
-        self._put("notes", row, len(text) + len(row.get("metadata", "")) + sum(map(len, names)))
+        if line.get("state") is not None:
+            row["state"] = _state(line["state"])
+        vector = b""
+        if line.get("vector") is not None:
+            vector, row["vector"] = self._vector(line["vector"]), True
+        self._ids[note] = len(self._ids)
+        self._put("notes", row, vector)
+
+    def _vector(self, value: Any) -> bytes:
+        _need(self.dim is not None, "vector: found one, but the first row tells no width (dim).")
+        try:
+            data = b64decode(value, validate=True) if isinstance(value, str) else b""
+        except (NotBase64, ValueError):
+            data = b""
+        _need(
+            len(data) == 4 * (self.dim or 0),
+            f"vector: found {value!r:.40}, expected base64 of {self.dim} float32 numbers.",
+        )
+        numbers = np.frombuffer(data, "<f4")
+        _need(
+            bool(np.isfinite(numbers).all() and numbers.any()),
+            "vector: found NaN, an infinity or only zeros, expected finite numbers, not all zero.",
+        )
+        return data
 
     def _take_link(self, line: Mapping[str, Any]) -> None:
         layer = line.get("layer")
-        _need(layer == "concept", f"found layer {layer!r}, this version knows 'concept'.")
+        _need(layer in LAYERS, f"found layer {layer!r}, expected one of {', '.join(LAYERS)}.")
+        of_notes = layer == "note"
+        _need(
+            of_notes or self._kind != "note_links",
+            "a link of the layer 'concept' cannot stand after one of the layer 'note'.",
+        )
+        known = self._ids if of_notes else self._keys
         ends = [_text(line, "a"), _text(line, "b")]
-        missing = [name for name in ends if name not in self._keys]
-        _need(not missing, f"no concept row has the key {missing}.")
-        first, second = sorted(self._keys[name] for name in ends)
+        missing = [name for name in ends if name not in known]
+        what = "no note row has the id" if of_notes else "no concept row has the key"
+        _need(not missing, f"{what} {missing}.")
+        first, second = sorted(known[name] for name in ends)
         _need(first != second, f"{ends[0]!r} cannot be linked to itself.")
-        _need((first, second) not in self._pairs, f"the link {ends} comes twice.")
-        self._pairs.add((first, second))
+        pairs, pair = self._pairs[str(layer)], first << 32 | second
+        _need(pair not in pairs, f"the link {ends} comes twice.")
+        pairs.add(pair)
         numbers: list[float] = [_finite(line, name) for name in LINK_NUMBERS]
         count = _whole(line, "count", 0, 2**62)
         times = [_whole(line, name, LOW, HIGH) for name in LINK_TIMES]
-        self._put("links", [*ends, *numbers, count, *times], sum(map(len, ends)))
+        self._put("note_links" if of_notes else "links", [*ends, *numbers, count, *times])
 
     def _take_end(self, line: Mapping[str, Any]) -> None:
         self._close()
         promised = {name: line.get(name) for name in self.counts}
+        if promised["note_links"] is None:  # format 1
+            promised["note_links"] = 0
         _need(
             promised == self.counts,
             f"found {self.counts}, the last row promises {promised}: rows are missing.",
@@ -195,18 +320,24 @@ class _Reader:
         _need(len(set(names)) == len(names), f"{field}: a key comes twice.")
         return list(names)
 
-    def _put(self, kind: str, row: Any, chars: int) -> None:
-        if kind != self._kind or len(self._open) >= PART_ROWS or self._chars >= PART_CHARS:
+    def _put(self, kind: str, row: Any, vector: bytes = b"") -> None:
+        text = _to_json(row).encode()
+        size = len(text) + 1 + len(vector)
+        if kind != self._kind or len(self._open) >= PART_ROWS or self._bytes + size > PART_BYTES:
             self._close()
             self._kind = kind
-        self._open.append(row)
-        self._chars += chars
+        self._open.append(text)
+        if vector:
+            self._vectors.append(vector)
+        self._bytes += size
         self.counts[kind] += 1
 
     def _close(self) -> None:
         if self._open:
-            self.parts.append({self._kind: self._open})
-        self._open, self._chars = [], 0
+            rows = b"[" + b",".join(self._open) + b"]"
+            part = Part(self._kind, rows, len(self._open), b"".join(self._vectors))
+            self.parts.append(part)
+        self._open, self._vectors, self._bytes = [], [], 0
 
 
 def _need(condition: bool, message: str) -> None:
@@ -214,10 +345,14 @@ def _need(condition: bool, message: str) -> None:
         raise InvalidInput(message)
 
 
-def _text(line: Mapping[str, Any], field: str) -> str:
+def _text(line: Mapping[str, Any], field: str, *, empty: bool = False) -> str:
     value = line.get(field)
-    _need(isinstance(value, str) and value != "", f"{field}: found {value!r:.80}, expected a text.")
-    text = str(value)
+    good = isinstance(value, str) and (empty or value != "")
+    _need(good, f"{field}: found {value!r:.80}, expected a text.")
+    return _valid(str(value), field)
+
+
+def _valid(text: str, field: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -232,13 +367,42 @@ def _whole(line: Mapping[str, Any], field: str, low: int, high: int) -> int:
     return int(value or 0)
 
 
+def _state(told: Any) -> dict[str, Any]:
+    """What reinforced reads and time made of a note, checked; keys as `STATE_COLUMNS`."""
+    _need(isinstance(told, Mapping), f"state: found {told!r:.80}, expected an object.")
+    out: dict[str, Any] = {}
+    for name, only in (("tier", "cold"), ("category", "core")):
+        if told.get(name) is not None:
+            _need(told[name] == only, f"{name}: found {told[name]!r:.80}, expected {only!r}.")
+            out[name] = only
+    if told.get("accesses") is not None:
+        out["accesses"] = _whole(told, "accesses", 1, 2**62)
+        out["stability"] = _finite(told, "stability", 0.0, 1.0)
+        out["last_access"] = _whole(told, "last_access", LOW, HIGH)
+    sessions = told.get("sessions")
+    if sessions is not None:
+        good = isinstance(sessions, list) and 1 <= len(sessions) <= 2
+        good = good and all(isinstance(name, str) for name in sessions)
+        _need(
+            good and len(set(sessions)) == len(sessions),
+            f"sessions: found {sessions!r:.80}, expected one or two names.",
+        )
+        out["sessions"] = [_valid(name, "sessions") for name in sessions]
+    _need(
+        "accesses" in out or not {"category", "sessions"} & out.keys(),
+        "state: found a category or sessions, expected accesses, too.",
+    )
+    return out
+
+
 def _finite(
     line: Mapping[str, Any], field: str, low: float = -math.inf, high: float = math.inf
 ) -> float:
     value = line.get(field)
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    good = isinstance(value, (int, float)) and not isinstance(value, bool)
+    good = good and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
     _need(good, f"{field}: found {value!r:.80}, expected a finite number.")
-    number = float(value or 0.0)
+    number = float(0.0 if value is None else value)
     _need(low <= number <= high, f"{field}: found {number}, expected {low} to {high}.")
     return number
 

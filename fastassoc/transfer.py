@@ -1,37 +1,52 @@
 """A whole store as plain rows and back, without loss: what ``export`` and ``import`` move.
 
-The rows, in this order: one ``store`` (settings and counts), then every ``concept`` by age, every
-``note`` in order of writing, every ``link``, and one ``end`` whose counts say that nothing is
-missing. Times are microseconds since 1970, UTC. Concepts are named by their key (the folded name).
+The rows, in this order: one ``store`` (settings, embedder, width of the vectors, counts), then
+every ``concept`` by age, every ``note`` in order of writing, every ``link`` between concepts and
+then every one between notes, and one ``end`` whose counts say that nothing is missing. Times are
+microseconds since 1970, UTC. Concepts are named by their key (the folded name), notes by their id.
+
+A note's ``vector`` is base64 of its little-endian float32 numbers. Its ``state``, where reinforced
+reads or time changed it, holds ``stability``, ``last_access``, ``accesses``, ``sessions`` (the
+first two), ``category`` ("core" where it was promoted) and ``tier`` ("cold"). A move to another
+embedder that is under way is not exported: the rows have the vectors that reads see, and the move
+begins anew in the copy.
+
+Format 1 had neither vectors, states nor links between notes; it can still be read.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from fastassoc.errors import InvalidInput
+from fastassoc.errors import EmbedderMismatch, InvalidInput
 from fastassoc.exported import (
+    COUNTED,
     FORMAT,
     PART_ROWS,
     TEXT_FIELDS,
     Exported,
-    counts,
     read_export,
+    vector_text,
 )
+from fastassoc.points import PointsView
 from fastassoc.state import State
 
 __all__ = [
     "FORMAT",
     "Exported",
     "export_lines",
-    "pending_parts",
+    "next_part",
     "read_export",
 ]
+
+ROWS = 1_000  # notes whose vectors are taken at once
 
 # -- out ----------------------------------------------------------------------------------------
 
@@ -52,103 +67,197 @@ def export_lines(state: State) -> Iterator[dict[str, Any]]:
     held = np.flatnonzero(state.held_concepts()).tolist()
     names = {concept: (state.vocabulary.key(concept), state.vocabulary.name(concept))
              for concept in held}  # fmt: skip
-    notes = state.notes.to_arrow()
-    table = state.notes
-    changed = {
-        table.ids[row]: (table.valence.get(row, 0.0), table.metadata_updates.get(row))
-        for row in {*table.valence, *table.metadata_updates}
-    }
-    old = {table.ids[row]: table.named(table.chains.older(row)) for row in table.chains.replacing()}
-    links = state.links.to_arrow()
+    table, space = state.notes, state.space
+    notes, links, note_links = table.to_arrow(), state.links.to_arrow(), state.note_links.to_arrow()
     header = {
         "kind": "store",
         "format": FORMAT,
         "settings": state.settings.to_dict(),
+        "embedder": space.embedder,
+        "dim": space.points.dim,
+        "time": state.time,
         "position": state.position,
         "digest": state.digest(),
-        **counts(len(held), notes.num_rows, links.num_rows),
+        "concepts": len(held),
+        "notes": notes.num_rows,
+        "links": links.num_rows,
+        "note_links": note_links.num_rows,
     }
-    return _rows(header, names=names, notes=notes, changed=changed, old=old, links=links)
+    changes = Changes.of(state)
+    ids = list(table.ids) if note_links.num_rows else []
+    return _rows(header, names, notes, changes, links, note_links, ids)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What there is of a note beside the table of notes; all by row or id, none of it changes."""
+
+    valence: dict[str, float]
+    metadata: dict[str, str]
+    older: dict[str, list[str]]
+    states: dict[str, dict[str, Any]]
+    points: PointsView
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, state: State) -> Changes:
+        """Those of a state as it is now."""
+        table = state.notes
+        changed = table.states.changed()
+        changed = changed[table.alive.array[changed] == 1]
+        columns = table.states.to_columns(changed)
+        values = zip(*(column.to_pylist() for column in columns.values()), strict=True)
+        return cls(
+            valence={table.ids[row]: value for row, value in table.valence.items()},
+            metadata={table.ids[row]: text for row, text in table.metadata_updates.items()},
+            older={
+                table.ids[row]: table.named(table.chains.older(row))
+                for row in table.chains.replacing()
+            },
+            states={
+                note: _state(dict(zip(columns, found, strict=True)))
+                for note, found in zip(table.named(changed.tolist()), values, strict=True)
+            },
+            points=state.space.points.view(),
+            rows=np.flatnonzero(table.alive.array),
+        )
+
+
+def _state(columns: dict[str, Any]) -> dict[str, Any]:
+    found = {name: value for name, value in columns.items() if value is not None}
+    if "sessions" in found:
+        found["sessions"] = json.loads(found["sessions"])
+    return found
 
 
 def _rows(
     header: dict[str, Any],
-    *,
     names: dict[int, tuple[str, str]],
     notes: pa.Table,
-    changed: dict[str, tuple[float, str | None]],
-    old: dict[str, list[str]],
+    changes: Changes,
     links: pa.Table,
+    note_links: pa.Table,
+    ids: list[str],
 ) -> Iterator[dict[str, Any]]:
     yield header
     for key, shown in names.values():
         yield {"kind": "concept", "key": key, "name": shown}
-    for batch in notes.to_batches(max_chunksize=PART_ROWS):
-        for note in batch.to_pylist():
-            yield _note_row(note, names, changed, old)
-    for batch in links.to_batches(max_chunksize=PART_ROWS):
-        for link in batch.to_pylist():
-            ends = {"a": names[link["a"]][0], "b": names[link["b"]][0]}
-            yield {"kind": "link", "layer": "concept", **link, **ends}
-    yield {"kind": "end", **{name: header[name] for name in ("concepts", "notes", "links")}}
+    first = 0
+    for batch in notes.to_batches(max_chunksize=ROWS):
+        vectors, found = changes.points.take(changes.rows[first : first + len(batch)])
+        first += len(batch)
+        for place, note in enumerate(batch.to_pylist()):
+            row = _note_row(note, names, changes)
+            if found[place]:
+                row["vector"] = vector_text(vectors[place])
+            yield row
+    for layer, table in (("concept", links), ("note", note_links)):
+        for batch in table.to_batches(max_chunksize=PART_ROWS):
+            for link in batch.to_pylist():
+                a, b = link["a"], link["b"]
+                ends = (ids[a], ids[b]) if layer == "note" else (names[a][0], names[b][0])
+                yield {"kind": "link", "layer": layer, **link, "a": ends[0], "b": ends[1]}
+    yield {"kind": "end", **{name: header[name] for name in COUNTED}}
 
 
 def _note_row(
-    note: dict[str, Any],
-    names: dict[int, tuple[str, str]],
-    changed: dict[str, tuple[float, str | None]],
-    old: dict[str, list[str]],
+    note: dict[str, Any], names: dict[int, tuple[str, str]], changes: Changes
 ) -> dict[str, Any]:
-    row: dict[str, Any] = {"kind": "note", "id": note["id"], "text": note["text"]}
+    name = note["id"]
+    row: dict[str, Any] = {"kind": "note", "id": name, "text": note["text"]}
     row["concepts"] = [names[concept][0] for concept in note["concepts"]]
     if note["subjects"]:
         row["subjects"] = [names[concept][0] for concept in note["subjects"]]
     if note["extracted"]:
         row["extracted"] = True
-    for name in ("domain", "created_at", "written_at", *TEXT_FIELDS, "importance"):
-        if note[name] is not None:
-            row[name] = note[name]
-    valence, metadata = changed.get(note["id"], (0.0, None))
-    metadata = metadata or note["metadata"]
+    for field in ("domain", "created_at", "written_at", *TEXT_FIELDS, "importance"):
+        if note[field] is not None:
+            row[field] = note[field]
+    metadata = changes.metadata.get(name) or note["metadata"]
     if metadata is not None:
         row["metadata"] = json.loads(metadata)
-    if valence:
-        row["valence"] = valence
-    if note["id"] in old:
-        row["supersedes"] = old[note["id"]]
+    if changes.valence.get(name):
+        row["valence"] = changes.valence[name]
+    if name in changes.older:
+        row["supersedes"] = changes.older[name]
+    if name in changes.states:
+        row["state"] = changes.states[name]
     return row
 
 
 # -- in -----------------------------------------------------------------------------------------
 
 
-def pending_parts(state: State, whole: Exported) -> list[dict[str, Any]]:
-    """Bodies that are still to be applied, in order; none where the state holds the whole export.
+def next_part(state: State, whole: Exported) -> tuple[dict[str, Any], bytes | None] | None:
+    """Body and vectors of the operation that is to be applied next.
 
-    Each carries a ledger under ``ingest``, by which an interrupted import is continued.
+    It carries a ledger under ``ingest``, by which an interrupted import is continued. None where
+    the state holds the whole export.
 
     Raises
     ------
     InvalidInput
-        The state holds something else.
+        The state holds something else, or was changed since the import was cut off.
+    EmbedderMismatch
+        Its vectors are another embedder's.
     SettingsMismatch
         It was made with other settings.
     """
     ledger = state.ingests.get(whole.key)
-    done = 0 if ledger is None else int(ledger["part"]) + 1
-    notes, links = state.notes.n_alive, len(state.links)
-    if ledger is None and (notes or links):
-        if read_export(export_lines(state)).parts == whole.parts:
-            return []
-        raise InvalidInput(
-            f"found a store with {notes} notes and {links} links, expected an empty one: an import "
-            "restores a whole memory and adds to none. Import into a new store, or add its notes "
-            "with ingest, which writes links anew and leaves out what was taught."
+    if ledger is not None:
+        place = int(ledger["part"]) + 1
+        if ledger["position"] != state.position:
+            raise InvalidInput(
+                "the store was changed after an import into it had been cut off, so it cannot go "
+                "on: import into a new store."
+            )
+    else:
+        place = -1
+        notes, links = state.notes.n_alive, len(state.links)
+        if notes or links:
+            if _same_space(state, whole) and read_export(export_lines(state)).parts == whole.parts:
+                return None
+            raise InvalidInput(
+                f"found a store with {notes} notes and {links} links, expected an empty one: an "
+                "import restores a whole memory and adds to none. Import into a new store, or add "
+                "its notes with ingest, which writes links anew and leaves out what was taught."
+            )
+        state.settings.require_same_state(whole.settings)
+        if not whole.parts and _same_space(state, whole):
+            return None
+    # the first operation has no rows: it says what holds for all of them
+    if place < 0:
+        _check_space(state, whole)
+        held = state.settings.to_dict()
+        changed = {k: v for k, v in whole.settings.to_dict().items() if held[k] != v}
+        space = {"embedder": whole.embedder, "dim": whole.dim, "time": whole.time}
+        body: dict[str, Any] = {"store": {"settings": changed, **space}}
+        vectors = b""
+    else:
+        body, vectors = whole.parts[place].body(), whole.parts[place].vectors
+    final = place == len(whole.parts) - 1
+    body["ingest"] = {"key": whole.key, "part": place, "final": final}
+    return body, vectors or None
+
+
+def _same_space(state: State, whole: Exported) -> bool:
+    """Whether the state's vectors are of the embedder and width that the export's are of."""
+    space = state.space
+    return whole.embedder in (None, space.embedder) and whole.dim in (None, space.points.dim)
+
+
+def _check_space(state: State, whole: Exported) -> None:
+    own = state.space.embedder
+    if own is not None and whole.embedder not in (None, own):
+        made = whole.embedder or {}
+        raise EmbedderMismatch(
+            f"the export's vectors come from the embedder {made['name']!r} (width "
+            f"{made['dim']}), those of this store from {own['name']!r} (width {own['dim']}): "
+            "import into a store opened without an embedder, then move it with mem.reembed."
         )
-    state.settings.require_same_state(whole.settings)
-    last = len(whole.parts) - 1
-    return [
-        {**part, "ingest": {"key": whole.key, "part": place, "final": place == last}}
-        for place, part in enumerate(whole.parts)
-        if place >= done
-    ]
+    width = whole.dim or (None if whole.embedder is None else whole.embedder["dim"])
+    if width is not None and state.space.dim not in (None, width):
+        raise InvalidInput(
+            f"the export's vectors have {width} numbers, those of this store {state.space.dim}: "
+            "import into a new store."
+        )

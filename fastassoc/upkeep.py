@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -237,6 +236,10 @@ class Upkeep(Keeping):
     def export_lines(self) -> Iterator[dict[str, Any]]:
         """Give the whole memory as JSON values, one a line; `import_lines` restores it.
 
+        Settings, concepts, notes with their vectors and states, and all links are in it, and
+        which embedder made the vectors. A `reembed` that was cut off is not: the lines have the
+        vectors that reads see.
+
         Raises
         ------
         ClosedHandle
@@ -260,6 +263,10 @@ class Upkeep(Keeping):
     def import_lines(self, lines: Any) -> Report:
         """Restore what `export_lines` gave into an empty memory, weights and times included.
 
+        All lines are checked before anything changes. They are then saved in operations of at
+        most 3 MiB (one note may be larger); after an interruption the same call goes on. A
+        memory that holds the export already is left as it is.
+
         Parameters
         ----------
         lines : iterable of dict
@@ -272,6 +279,10 @@ class Upkeep(Keeping):
         ------
         InvalidInput
             A line cannot be taken, or the memory holds other things.
+        EmbedderMismatch
+            The memory has another embedder than the one of the vectors.
+        SettingsMismatch
+            The memory was made with other settings.
 
         Examples
         --------
@@ -282,19 +293,22 @@ class Upkeep(Keeping):
         >>> other.import_lines(mem.export_lines()).written, other.links.weight("tea", "hot")
         (1, 1.0)
         """
-        from fastassoc.transfer import pending_parts, read_export
+        from fastassoc.transfer import next_part, read_export
 
         whole = read_export(lines)
         total = Report(repeated=True, position=self.position)
-        last = not whole.parts
+        last = False
         while not last:
             sent: list[dict[str, Any]] = []
 
             def prepare(
                 state: State, sent: list[dict[str, Any]] = sent
-            ) -> tuple[dict[str, Any], None] | Report:
-                sent.extend(pending_parts(state, whole)[:1])
-                return (sent[0], None) if sent else Report()
+            ) -> tuple[dict[str, Any], bytes | None] | Report:
+                part = next_part(state, whole)
+                if part is None:
+                    return Report()
+                sent.append(part[0])
+                return part
 
             made = self._change("import", prepare, None)
             last = not sent or sent[0]["ingest"]["final"]
@@ -305,8 +319,6 @@ class Upkeep(Keeping):
                 position=made.position,
                 seconds=total.seconds + made.seconds,
             )
-        held, wanted = self.settings.to_dict(), whole.settings.to_dict()
-        changes = {name: value for name, value in wanted.items() if held[name] != value}
-        if changes and not total.repeated:
-            total = replace(total, position=self.configure(**changes).position)
+        if self._given is not None and not total.repeated:
+            self._given = whole.settings
         return total
