@@ -64,17 +64,23 @@ def worker() -> Iterator[Worker]:
 class Subject:
     """A memory under contract: `do` changes it, `mem` is where it is read."""
 
-    def __init__(self, way: str, path: Path, clock: Clock, worker: Worker | None) -> None:
+    def __init__(
+        self, way: str, path: Path, clock: Clock, worker: Worker | None, preset: str = "counts"
+    ) -> None:
         self.way, self.path, self.clock, self.worker = way, path, clock, worker
+        self.preset = preset
         self.stale = False
         self._mem = self._open()
 
     def _open(self) -> Any:
         import fastassoc as fa
 
+        settings = None  # as a caller who takes the default, or who opens what is there
+        if self.preset != "counts" and not self.path.exists():
+            settings = getattr(fa.Settings, self.preset)()
         if self.way == "memory":
-            return fa.Memory(clock=self.clock)
-        return fa.open(self.path, clock=self.clock, sync="normal")
+            return fa.Memory(clock=self.clock, settings=settings)
+        return fa.open(self.path, clock=self.clock, sync="normal", settings=settings)
 
     def do(self, verb: str, *args: Any, **kwargs: Any) -> Any:
         if self.worker is not None:
@@ -99,9 +105,24 @@ class Subject:
             self.worker.ask(self.path, self.clock.stamp, "close")
 
 
-@pytest.fixture(params=["memory", "store", "reopened", "other process"])
-def subject(request: pytest.FixtureRequest, path: Path, clock: Clock) -> Iterator[Subject]:
+WAYS = ["memory", "store", "reopened", "other process"]
+
+
+def subject_of(
+    request: pytest.FixtureRequest, path: Path, clock: Clock, preset: str
+) -> Iterator[Subject]:
     other = request.getfixturevalue("worker") if request.param == "other process" else None
-    under_test = Subject(request.param, path, clock, other)
+    under_test = Subject(request.param, path, clock, other, preset)
     yield under_test
     under_test.close()
+
+
+@pytest.fixture(params=WAYS)
+def subject(request: pytest.FixtureRequest, path: Path, clock: Clock) -> Iterator[Subject]:
+    yield from subject_of(request, path, clock, "counts")
+
+
+@pytest.fixture(params=WAYS)
+def cognitive(request: pytest.FixtureRequest, path: Path, clock: Clock) -> Iterator[Subject]:
+    """As `subject`, of the cognitive preset."""
+    yield from subject_of(request, path, clock, "cognitive")
