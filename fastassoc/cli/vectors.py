@@ -19,6 +19,7 @@ from fastassoc.cli.common import (
     every_so_often,
     example,
     number,
+    plain,
     read_stdin,
     size,
     store_options,
@@ -46,7 +47,7 @@ def vector_of(value: str, text: str) -> Any:
     """
     if value == "-" and text == "-":
         raise click.UsageError("the text and --vector cannot both come from standard input.")
-    name = "standard input" if value == "-" else value[:60]
+    name = "standard input" if value == "-" else plain(value[:60])
     try:
         if value.endswith(".npy"):
             import numpy as np
@@ -65,7 +66,7 @@ def vector_of(value: str, text: str) -> Any:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise click.BadParameter(f"{name}: {reason}; {EXPECTED}.", param_hint="--vector") from None
     if not isinstance(vector, list):
-        raise click.BadParameter(f"found {name!r}, {EXPECTED}.", param_hint="--vector")
+        raise click.BadParameter(f"{name}: found no list; {EXPECTED}.", param_hint="--vector")
     return vector
 
 
