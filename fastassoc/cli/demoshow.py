@@ -145,8 +145,7 @@ class Page:
 
     def no_vectors(self, missing: str) -> None:
         """How to get what was left out."""
-        self._print("")
-        self._say(f"Hits by vector, beside these, are not shown: {missing}", "dim")
+        self._print("", Text(f"   No hits by vector: {missing}", style="dim"))
 
     def beside(self, shown: Sequence[Beside]) -> None:
         """Answers with hits of all kinds, each with its cosine and its place by vector alone."""
