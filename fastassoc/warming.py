@@ -30,10 +30,10 @@ def warm(progress: Callable[[int, int], None] | None = None) -> float:
     True
     """
     from fastassoc.memory import Memory
+    from fastassoc.settings import Settings
 
     start = perf_counter()
-    mem = Memory()
-    steps = _steps(mem)
+    steps = _steps(Memory()) + _vector_steps(Memory(settings=Settings.cognitive()))
     for done, step in enumerate(steps, 1):
         step()
         if progress is not None:
@@ -66,6 +66,30 @@ def _steps(mem: Any) -> list[Callable[[], object]]:
         lambda: mem.rebuild_links().read(concepts=["a"]),
         lambda: mem.links.top(3),
         mem.links.to_arrow,
+    ]
+
+
+def _vector_steps(mem: Any) -> list[Callable[[], object]]:
+    """The ways of vectors, of links between notes and of notes that fade."""
+    near = {"vector": [1.0, 0.5], "session": "s"}
+    return [
+        lambda: mem.write("one", id="n0", concepts=["a"], **near),
+        lambda: mem.write("another", id="n1", concepts=["a", "b"], **near),
+        lambda: mem.write_batch([{"text": f"note {n}", **near} for n in range(40)]),
+        lambda: [mem.read(vector=[1.0, 0.0], rank=rank) for rank in ("flat", "retention")],
+        lambda: [mem.read(like="n0", rank=rank, hops=2) for rank in ("flat", "retention")],
+        lambda: mem.read("note", vector=[1.0, 0.0], domain="general"),
+        lambda: mem.read("note", concepts=["a"], hops=2),
+        lambda: mem.read(vector=[1.0, 0.0], reinforce=True, session="s"),
+        lambda: [
+            mem.feedback(asked=["a"], used=["n0", "n1"], outcome=outcome) for outcome in (1.0, -1.0)
+        ],
+        lambda: mem.link("n0", "n1", 0.5),
+        lambda: mem.unlink("n0", "n1"),
+        lambda: mem.note_links.weight("n0", "n1"),
+        lambda: mem.tick("2400-01-01"),  # all of it is cold then
+        lambda: mem.read(vector=[1.0, 0.0]),
+        lambda: mem.forget(["n0"]),
     ]
 
 
