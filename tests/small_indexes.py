@@ -5,6 +5,7 @@ Other processes call `shrink`, too.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ KINDS = ("exact", "pq", "ivf")
 
 def shrink(kind: str, put: Any = setattr, put_item: Any = dict.__setitem__) -> None:
     """Let stores of a few hundred vectors have an index of this kind."""
-    from fastassoc import handle, vectors
+    import fastassoc.memory  # which imports all that goes by the size
+    from fastassoc import vectors
 
     if kind == "exact":
         return
-    for module in (handle, vectors):
-        put(module, "EXACT_BELOW", SMALLEST)
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith(fastassoc.__name__) and "EXACT_BELOW" in vars(module):
+            put(module, "EXACT_BELOW", SMALLEST)
     put(vectors, "FETCHED", 1 / 2)
     put(vectors, "WORTH_CODES", 1 / 4)
     if kind == "ivf":

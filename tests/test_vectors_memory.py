@@ -7,6 +7,7 @@ import math
 import os
 import random
 import shutil
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -810,3 +811,105 @@ def test_reembedding_with_an_index(path: Path, clock: Clock, kind: str) -> None:
         assert np.array_equal(mem.get("n7").vector, want)
         with pytest.raises(InvalidInput, match="16 numbers, expected 12"):
             mem.read(vector=[1] * 16)
+
+
+@pytest.mark.parametrize("broken", ["raises", "NaN", "width", "rows", "text"])
+def test_l50_an_embedder_that_fails_leaves_everything(
+    path: Path, clock: Clock, broken: str
+) -> None:
+    class Fails(Letters):  # type: ignore[misc, valid-type]
+        def embed(self, texts: list[str]) -> Any:
+            made = super().embed(texts)
+            if not any("fail" in text for text in texts):
+                return made
+            if broken == "raises":
+                raise RuntimeError("out of memory")
+            if broken == "NaN":
+                made[-1][2] = math.nan
+            if broken == "width":
+                return [row[:5] for row in made]
+            if broken == "rows":
+                return made[1:]
+            return "no vectors" if broken == "text" else made
+
+    def told(mem: Any) -> Any:
+        links = plain_links(mem.links.to_arrow()), plain_links(mem.note_links.to_arrow())
+        return mem.position, len(mem), mem.stats()["vectors"], mem.get("old").text, links
+
+    fields = {"session": "s", "concepts": ["a", "b"]}
+    with fa.open(path, embedder=Fails(), settings=fa.Settings.cognitive(), clock=clock) as mem:
+        mem.write("old text", id="old", **fields)
+        before = told(mem)
+        rows = [{"text": "good", "id": "good", **fields}, {"text": "fail", "id": "old", **fields}]
+        calls: list[Any] = [
+            lambda: mem.write("to fail", **fields),
+            lambda: mem.write_batch(rows, on_duplicate="replace"),
+            lambda: mem.ingest(rows, on_duplicate="replace", on_error="raise"),
+            lambda: mem.read("fail", reinforce=True),
+        ]
+        for call in calls:
+            with pytest.raises(FastAssocError, match="letters"):
+                call()
+            assert told(mem) == before
+        assert mem.write_batch(rows, on_duplicate="skip").written == 1  # "fail" is not embedded
+        assert mem.read(concepts=["a"]).reason is None
+
+
+def test_an_embedder_tags_sessions_as_given_vectors_do(clock: Clock) -> None:
+    texts = ["abc abc", "abc abd", "xyz", "abc", "zzz zyx"]
+    made = fa.Memory(settings=fa.Settings.cognitive(), embedder=Letters(), clock=clock)
+    given = fa.Memory(settings=fa.Settings.cognitive(), clock=clock)
+    for n, (text, vector) in enumerate(zip(texts, Letters().embed(texts), strict=True)):
+        for mem, how in ((made, {}), (given, {"vector": vector})):
+            mem.write(text, id=f"n{n}", session="s", concepts=[], **how)
+    assert len(made.note_links) > 3
+    assert plain_links(made.note_links.to_arrow()) == plain_links(given.note_links.to_arrow())
+
+
+def test_info_tells_the_index_and_its_recall(path: Path, clock: Clock, kind: str, way: str) -> None:
+    mem = make(way, path, clock)
+    assert mem.info()["index"] is None
+    mem.write_batch(rows_of(clustered(1000)))
+    if way == "store":
+        mem.snapshot()
+    mem.read(vector=clustered(1)[0])
+    told = mem.info()["index"]
+    assert (told["kind"], told["notes"], told["dim"]) == (kind, 1000, 16)
+    assert told["recall"] >= 0.98
+    assert json.loads(json.dumps(told)) == told
+    mem.close()
+
+
+def test_threads_search_one_index_while_another_writes(
+    path: Path, clock: Clock, kind: str, way: str
+) -> None:
+    mem, table = make(way, path, clock), clustered(700)
+    mem.write_batch(rows_of(table[:500]))
+    if way == "store":
+        mem.snapshot()
+    stop = threading.Event()
+
+    def look(seed: int) -> int:
+        draw, looks = random.Random(seed), 0
+        while not stop.is_set() or not looks:
+            number = 1 + 2 * draw.randrange(250)  # those are never forgotten
+            how = {"domain": "general"} if draw.random() < 0.5 else {}
+            found = ids(mem.read(vector=table[number], k=10, **how))
+            assert found[0] == f"n{number}"
+            assert len(set(found)) == 10
+            looks += 1
+        return looks
+
+    with ThreadPoolExecutor(4) as pool:
+        looking = [pool.submit(look, seed) for seed in range(4)]
+        try:
+            for number in range(500, 700, 10):
+                rows = rows_of(table[number : number + 10], prefix=f"m{number}-")
+                mem.write_batch(rows)
+                mem.forget([f"n{number - 500}"])
+                if way == "store" and number % 50 == 0:
+                    mem.snapshot()
+        finally:
+            stop.set()
+        assert all(one.result() for one in looking)
+    mem.close()
