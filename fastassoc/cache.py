@@ -80,6 +80,7 @@ class Cache:
     def __init__(
         self, root: Path | None, *, read_only: bool = False, patience: float = PATIENCE
     ) -> None:
+        self.root = root
         self.folder = None if root is None else root / FOLDER
         self.read_only = read_only
         self.patience = patience

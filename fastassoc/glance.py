@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from fastassoc import vectors
-from fastassoc.cache import Cache
 from fastassoc.moving import left
-from fastassoc.named import manifest_of, vectors_key
-from fastassoc.ports import InMemory, Port
+from fastassoc.ports import Port
 from fastassoc.state import StateView
-from fastassoc.store import Store
 from fastassoc.vectors import Choice
 
 __all__ = ["vectors_at_a_glance"]
@@ -58,30 +53,4 @@ def known_index(view: StateView, port: Port, floor: float) -> Choice | None:
         return None
     if n <= vectors.EXACT_BELOW:
         return Choice("exact", 1.0, {}, n, dim, 0, 0.0)
-    if isinstance(port, Store):
-        return _of_store(view, port, floor)
-    held = port._index if isinstance(port, InMemory) else None
-    return None if held is None or held[2] is None else held[2].index.choice
-
-
-def _of_store(view: StateView, store: Store, floor: float) -> Choice | None:
-    """Of the handle, else of the cache, whose files are only looked at."""
-    pointer = store._journal.current()
-    if pointer is None or not view.space.since <= pointer.seq <= view.position:
-        return None
-    held = store._index
-    if held is not None and held[0] == (pointer.digest, floor, view.notes.table) and held[1]:
-        return held[1].index.choice
-    names = [segment.name for segment in manifest_of(store._journal, pointer)["segments"]]
-    return Cache(store.root, read_only=True).index(
-        f"index-{round(floor * 10_000)}",
-        vectors_key(names),
-        _choice,
-        lambda: None,
-        lambda *_: {},
-        versions=vectors.versions(),
-    )
-
-
-def _choice(_: Path, told: Mapping[str, Any]) -> Choice | None:
-    return Choice.from_dict(told)
+    return port.choice(view, floor)

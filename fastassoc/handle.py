@@ -241,6 +241,11 @@ class Handle(Reader):
         return self._state.settings if self._given is None else self._given
 
     @property
+    def embedder(self) -> dict[str, Any] | None:
+        """Name and dim of the embedder that makes the store's vectors, None where callers do."""
+        return self._view().space.embedder
+
+    @property
     def path(self) -> Path | None:
         """The store's folder, None for a memory that is nowhere else."""
         return self._port.path

@@ -14,6 +14,7 @@ from fastassoc.indexed import Indexed
 from fastassoc.notes import NoteTable
 from fastassoc.state import Operation, State, StateView
 from fastassoc.vectorcache import index_of
+from fastassoc.vectors import Choice
 
 __all__ = ["Held", "InMemory", "Port", "Still"]
 
@@ -60,6 +61,9 @@ class Port(Protocol):
 
         `forgotten` has position and sequence of notes that were forgotten.
         """
+
+    def choice(self, view: StateView, floor: float) -> Choice | None:
+        """Which index was chosen for the view's vectors, None before one was made."""
 
     def info(self) -> dict[str, Any]:
         """What it takes on disk."""
@@ -125,6 +129,11 @@ class InMemory:
             made = index_of(Cache(None), "00" * 16, floor, view, members)
             self._index = key, size, made
         return self._index[2]
+
+    def choice(self, view: StateView, floor: float) -> Choice | None:
+        """That of the last read by vector."""
+        held = None if self._index is None else self._index[2]
+        return None if held is None else held.index.choice
 
     def info(self) -> dict[str, Any]:
         """Nothing is on disk."""

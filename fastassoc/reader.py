@@ -200,7 +200,10 @@ class Reader(ABC):
         if asked.vector is not None:
             view = self._with_index(view)
         recall = read(view, asked, self.settings, now)
-        return replace(recall, reason=left_out) if left_out and not recall.reason else recall
+        if left_out:
+            told = (recall.reason, left_out) if recall.reason else (left_out,)
+            recall = replace(recall, reason="; ".join(told))
+        return recall
 
     def _placed(self, view: StateView, asked: Query) -> tuple[Query, str | None]:
         """The query with its vector, and why a text has none although notes have."""

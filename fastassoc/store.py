@@ -29,7 +29,8 @@ from fastassoc.settings import Settings
 from fastassoc.snapshot import Segment
 from fastassoc.state import Operation, State, StateView
 from fastassoc.storecare import Verification, check_manifests
-from fastassoc.vectorcache import index_of, mapped, members_at
+from fastassoc.vectorcache import choice_of, index_of, mapped, members_at
+from fastassoc.vectors import Choice
 
 __all__ = ["Store", "Verification"]
 
@@ -247,6 +248,17 @@ class Store:
             members = members_at(view, pointer.seq, manifest["state"]["next_seq"], forgotten)
             name = vectors_key(segment.name for segment in manifest["segments"])
             self._index = key, index_of(self._cache, name, floor, view, members)
+
+    def choice(self, view: StateView, floor: float) -> Choice | None:
+        """Which index was chosen for the current snapshot's vectors: of the handle or the cache."""
+        pointer = self._journal.current()
+        if pointer is None or not view.space.since <= pointer.seq <= view.position:
+            return None
+        held = self._index
+        if held is not None and held[0] == (pointer.digest, floor, view.notes.table) and held[1]:
+            return held[1].index.choice
+        segments = manifest_of(self._journal, pointer)["segments"]
+        return choice_of(self._cache, vectors_key(one.name for one in segments), floor)
 
     def info(self) -> dict[str, Any]:
         """What the store takes on disk, and how long its journal is."""

@@ -12,9 +12,9 @@ from fastassoc import vectors
 from fastassoc.cache import Cache
 from fastassoc.indexed import Indexed
 from fastassoc.state import StateView
-from fastassoc.vectors import VectorIndex
+from fastassoc.vectors import Choice, VectorIndex
 
-__all__ = ["index_of", "mapped", "members_at"]
+__all__ = ["choice_of", "index_of", "mapped", "members_at"]
 
 Forgotten = Sequence[tuple[int, int]]  # position and sequence of each note forgotten
 
@@ -58,6 +58,24 @@ def matrix_of(table: pa.Table) -> NDArray[np.float32]:
     return flat.reshape(-1, column.type.list_size)
 
 
+def kind_of(floor: float) -> str:
+    """The cache's kind of an index with at least this recall."""
+    return f"index-{round(floor * 10_000)}"
+
+
+def choice_of(cache: Cache, key: str, floor: float) -> Choice | None:
+    """What is told of an index that the cache holds; None where it holds none."""
+    looking = Cache(cache.root, read_only=True)
+    return looking.index(
+        kind_of(floor),
+        key,
+        lambda path, told: Choice.from_dict(told),
+        lambda: None,
+        lambda made, sink: {},
+        versions=vectors.versions(),
+    )
+
+
 def members_at(
     view: StateView, position: int, next_seq: int, forgotten: Forgotten
 ) -> NDArray[np.int64]:
@@ -79,9 +97,8 @@ def index_of(
         matrix, _ = view.points.take(view.points.rows[members])
         return VectorIndex.build(matrix, floor=floor, exact_below=vectors.EXACT_BELOW)
 
-    kind = f"index-{round(floor * 10_000)}"
     index = cache.index(
-        kind, key, VectorIndex.load, make, VectorIndex.save, versions=vectors.versions()
+        kind_of(floor), key, VectorIndex.load, make, VectorIndex.save, versions=vectors.versions()
     )
     whole = index.choice.kind != "exact" and index.choice.notes == len(members)
     return Indexed(index, members) if whole else None

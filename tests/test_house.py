@@ -90,13 +90,13 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "snapshot": {"errors", "files", "manifest", "parquet"},
     # the verbs
     "vectorcache": {"cache", "indexed", "state", "vectors"},
-    "ports": {"cache", "errors", "indexed", "notes", "state", "vectorcache"},
+    "ports": {"cache", "errors", "indexed", "notes", "state", "vectorcache", "vectors"},
     "named": {"errors", "journal", "snapshot"},
     "saving": TOOLS | {"cache", "journal", "snapshot", "named", "ports", "state"},
     "storecare": {"errors", "journal", "snapshot", "named", "state"},
     "store": TOOLS
     | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes", "cache"}
-    | {"indexed", "vectorcache"},
+    | {"indexed", "vectorcache", "vectors"},
     "moving": TOOLS | {"embed", "state"},
     "handle": TOOLS | {"embed", "state", "ports", "query", "reader", "vectors"},
     "paths": {"errors", "query"},
@@ -105,7 +105,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     | {"query", "rows", "state"},
     "learning": TOOLS | {"answers", "concepts", "handle", "query", "state"},
     "keeping": TOOLS | {"answers", "control", "filters", "handle", "query", "state"},
-    "glance": {"cache", "moving", "named", "ports", "state", "store", "vectors"},
+    "glance": {"moving", "ports", "state", "vectors"},
     "upkeep": TOOLS
     | {"embed", "glance", "keeping", "moving", "paths", "state", "store", "transfer"},
     "memory": TOOLS

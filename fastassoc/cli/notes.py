@@ -124,7 +124,7 @@ def write(
         made = mem.write(text, id=note_id, operation_id=operation_id, **given)
         note = mem.get(made)
         bare = note.vector is None and app.names_no_embedder
-        left_out = mem.info()["embedder"] if bare else None
+        left_out = mem.embedder if bare else None
     if app.json:
         app.emit({"id": str(made), "concepts": note.concepts, **made.report.to_dict()})
         return

@@ -144,7 +144,7 @@ def read(
     with app.open(read_only=not options["reinforce"], embeds=True) as mem:
         recall = mem.read(text or None, **given)
         alone = text and vector is None and not len(recall) and app.names_no_embedder
-        waiting = mem.info()["embedder"] if alone else None
+        waiting = mem.embedder if alone else None
     if app.json:
         app.emit(recall_document(recall))
         return
