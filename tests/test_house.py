@@ -110,7 +110,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     | {"embed", "glance", "keeping", "moving", "paths", "state", "store", "transfer"},
     "memory": TOOLS
     | {"embed", "learning", "paths", "ports", "query", "state", "store", "upkeep", "writing"},
-    "warming": {"memory"},
+    "warming": {"memory", "settings"},
     # strangers, who use what is public
     "__init__": {"errors", "settings", "memory", "answers", "reports", "warming"},
     "__main__": {"cli"},
