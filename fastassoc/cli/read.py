@@ -19,7 +19,7 @@ from fastassoc.cli.common import (
     read_stdin,
     store_options,
 )
-from fastassoc.cli.vectors import note_document, vector_of, without_embedder
+from fastassoc.cli.vectors import note_document, vector_of
 from fastassoc.settings import RANKS
 
 __all__ = ["Moment", "associate", "read", "recent"]
@@ -143,8 +143,6 @@ def read(
         given["where"] = parse_where(where)
     with app.open(read_only=not options["reinforce"], embeds=True) as mem:
         recall = mem.read(text or None, **given)
-        alone = text and vector is None and not len(recall) and app.names_no_embedder
-        waiting = mem.embedder if alone else None
     if app.json:
         app.emit(recall_document(recall))
         return
@@ -155,8 +153,6 @@ def read(
     if recall.reason is not None:
         said = recall.reason.replace("(embedder=)", f"(--embedder, or {EMBEDDER})")
         recall = replace(recall, reason=said)
-    if waiting is not None:
-        app.say(without_embedder(waiting))
     named = [part for name in concepts for part in ("--asked", name)]
     show_recall(app, recall, full=full, asked=[*query] if query else named)
 
