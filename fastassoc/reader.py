@@ -252,7 +252,9 @@ class Reader(ABC):
         Raises
         ------
         InvalidInput
-            A query cannot be taken; the message names it by number.
+            A query cannot be taken; the message names it by number, as that of every error.
+        NoteNotFound, EmbedderMismatch
+            As in `read`.
 
         Examples
         --------
@@ -283,7 +285,12 @@ class Reader(ABC):
         now = self._moment(view)
         if any(one.reinforce for one in asked):
             self._may_reinforce()
-        recalls = [self._answer(view, one, now) for one in asked]
+        recalls = []
+        for number, checked in enumerate(asked):
+            try:
+                recalls.append(self._answer(view, checked, now))
+            except (InvalidInput, NoteNotFound) as error:  # only the store tells a wrong width
+                raise type(error)(f"query {number}: {error}") from error
         for checked, recall in zip(asked, recalls, strict=True):
             if checked.reinforce:
                 self._reinforce(recall, checked.session)

@@ -813,6 +813,17 @@ def test_reembedding_with_an_index(path: Path, clock: Clock, kind: str) -> None:
             mem.read(vector=[1] * 16)
 
 
+def test_a_query_of_a_batch_that_the_store_refuses_is_named_by_number(clock: Clock) -> None:
+    mem = fa.Memory(settings=fa.Settings.cognitive(), clock=clock)
+    mem.write("old", id="old", concepts=[], vector=[1, 2, 3])
+    good = {"vector": [1, 2, 3], "reinforce": True}
+    with pytest.raises(InvalidInput, match="query 2: vector: found 2 numbers, expected 3"):
+        mem.read_batch([good, "old", {"vector": [1, 2]}, good])
+    with pytest.raises(KeyError, match=r"query 1: like: .*'nobody'"):
+        mem.read_batch([good, {"like": "nobody"}])
+    assert mem.get("old").accesses == 0  # none of them was strengthened
+
+
 @pytest.mark.parametrize("broken", ["raises", "NaN", "width", "rows", "text"])
 def test_l50_an_embedder_that_fails_leaves_everything(
     path: Path, clock: Clock, broken: str
