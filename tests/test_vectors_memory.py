@@ -139,10 +139,10 @@ def test_l24_each_note_finds_itself_whatever_was_added_and_removed(
         assert kind_of_index(mem) == (kind if len(held) > 200 else "exact")
 
     add([f"n{n}" for n in range(500)])
-    for turn in range(4):
-        if way == "store" and turn in (0, 2, 3):
+    for turn in range(3):
+        if way == "store" and turn in (0, 2):
             mem.snapshot()
-        if way == "store" and turn in (1, 3):
+        if way == "store" and turn in (1, 2):
             mem.close()
             mem = make(way, path, clock)
         check()
@@ -301,7 +301,7 @@ def test_l52_a_query_alone_and_in_a_batch(path: Path, clock: Clock, kind: str, w
             [(hit.id, hit.rank_score, hit.score, hit.similarity) for hit in recall]
             for recall in (mem.read(vector=query, rank=rank) for query in asked[:40])
         ]
-        for size in (2, 20, 300):
+        for size in (2, 20, 300) if rank == "flat" else (20,):
             recalls = mem.read_batch([{"vector": query} for query in asked[:size]], rank=rank)
             together = [
                 [(hit.id, hit.rank_score, hit.score, hit.similarity) for hit in recall]
@@ -891,13 +891,10 @@ def test_info_tells_the_index_and_its_recall(path: Path, clock: Clock, kind: str
     mem.close()
 
 
-def test_threads_search_one_index_while_another_writes(
-    path: Path, clock: Clock, kind: str, way: str
-) -> None:
-    mem, table = make(way, path, clock), clustered(700)
+def test_threads_search_one_index_while_another_writes(path: Path, clock: Clock, kind: str) -> None:
+    mem, table = make("store", path, clock), clustered(700)
     mem.write_batch(rows_of(table[:500]))
-    if way == "store":
-        mem.snapshot()
+    mem.snapshot()
     stop = threading.Event()
 
     def look(seed: int) -> int:
@@ -918,7 +915,7 @@ def test_threads_search_one_index_while_another_writes(
                 rows = rows_of(table[number : number + 10], prefix=f"m{number}-")
                 mem.write_batch(rows)
                 mem.forget([f"n{number - 500}"])
-                if way == "store" and number % 50 == 0:
+                if number % 50 == 0:
                     mem.snapshot()
         finally:
             stop.set()
