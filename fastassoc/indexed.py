@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,15 @@ from fastassoc.points import PointsView
 from fastassoc.vectors import VectorIndex, scans
 
 __all__ = ["Indexed"]
+
+
+class Matches(NamedTuple):
+    """What a filter leaves: how many vectors, and which of the index's, None for all of them."""
+
+    allowed: NDArray[np.uint8]
+    points: NDArray[np.int64]
+    number: int
+    inside: NDArray[np.uint8] | None
 
 
 class Indexed:
@@ -28,6 +39,7 @@ class Indexed:
         covered[members] = True
         self._outside = np.flatnonzero(~covered)
         self._covered = len(covered)
+        self._last: Matches | None = None
 
     def nearest(
         self,
@@ -47,13 +59,23 @@ class Indexed:
         allowed : uint8 [rows]
             By row of the note.
         """
-        there = allowed[points.rows]
-        if scans(int(np.count_nonzero(there)), len(points)):
+        matches = self._matches_of(points, allowed)
+        if scans(matches.number, len(points)):
             return points.nearest(query, k, allowed)
-        inside = there[self._members]
-        found = self.index.candidates(query, k, None if inside.all() else inside)
+        found = self.index.candidates(query, k, matches.inside)
         if found is None:
             return points.nearest(query, k, allowed)
         later = np.arange(self._covered, len(points))
         among = np.concatenate([self._members[found], self._outside, later])
         return points.nearest(query, k, allowed, among)
+
+    def _matches_of(self, points: PointsView, allowed: NDArray[np.uint8]) -> Matches:
+        """The notes that a filter leaves; kept for the next read with the same one."""
+        held = self._last
+        if held is None or held.allowed is not allowed or held.points is not points.rows:
+            there = allowed[points.rows]
+            inside = there[self._members]
+            whole = None if inside.all() else inside
+            held = Matches(allowed, points.rows, int(np.count_nonzero(there)), whole)
+            self._last = held
+        return held

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -87,6 +88,11 @@ class StatesView:
     cold: NDArray[np.uint8]
     rule: RetentionRule
 
+    @cached_property
+    def any_cold(self) -> bool:
+        """Whether there is a cold note."""
+        return bool(self.cold.any())
+
     def __len__(self) -> int:
         return len(self.notes)
 
@@ -101,6 +107,10 @@ class StatesView:
         out = np.empty(len(rows), np.float64)
         retentions(self.notes.take(rows), now, *fading(self.rule), float(power), out)
         return out
+
+    def hot_of(self, allowed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Those of the allowed rows, uint8 [n], that are hot; the same array where all are."""
+        return allowed & (1 - self.cold[: len(allowed)]) if self.any_cold else allowed
 
     def cold_mask(self, n: int) -> NDArray[np.uint8]:
         """Which of the first `n` rows are cold, uint8 [n]; not to be written to."""

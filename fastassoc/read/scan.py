@@ -100,7 +100,7 @@ def scan(view: StateView, query: Query) -> tuple[Query, Scan]:
 
 def search(view: StateView, vector: NDArray[np.float32], found: Scan, count: int) -> None:
     """Find the nearest notes that may be returned; those of the cold tier are found by links."""
-    allowed = found.allowed & (1 - view.notes.states.cold_mask(view.notes.n))
+    allowed = view.notes.states.hot_of(found.allowed)
     if view.index is None:
         near = view.points.nearest(vector, count, allowed)
     else:
