@@ -161,8 +161,8 @@ def find_question(mem: fa.Memory) -> Question | str:
     best = [link for link in mem.links.top(CANDIDATES) if link["weight"] >= threshold]
     if not best:
         return (
-            f"no link has reached the threshold of {threshold:g}, so no read can follow one: "
-            "write more notes that share concepts, or teach with feedback."
+            f"no link between concepts has reached the threshold of {threshold:g}, so no read can "
+            "follow one: write more notes that share concepts, or teach with feedback."
         )
     carriers = _carriers(mem.notes.to_arrow(), {link[end] for link in best for end in ("a", "b")})
     for count, _, asked, far in sorted(_questions(best, carriers)):

@@ -236,14 +236,16 @@ class CognitiveMemory(NaiveMemory):
         gain = {n: score[n] * s for n, s in strengths.items() if n not in seeds}
         places = k - len(exact)
         direct_left = [note for note in ranked if note not in exact]
-        associated = best(gain, gain)
+        associated = sorted(
+            gain, key=lambda note: (-gain[note], -strengths[note], order.index(note))
+        )
         most = places - 1 if direct_left else places
         share = max(0, min(math.ceil(places * SHARE), len(associated), most))
         first = direct_left[: places - share]
         rest = [note for note in associated if note not in first][: places - len(first)]
         total = {**{n: score[n] for n in first}, **{n: gain[n] for n in rest}}
         hits = [Hit(note, math.inf, 1.0, "exact") for note in best(exact, score)]
-        for note in best(total, total):
+        for note in sorted(total, key=lambda note: -total[note]):  # equal ones as they stand
             source = "direct" if note in first else "association"
             hits.append(Hit(note, total[note], total[note], source))
         if reinforce:

@@ -515,3 +515,13 @@ def test_wordllama_in_real_processes(path: Path, tmp_path: Path) -> None:
         "dim": 256,
     }
     assert real("reembed", "wordllama").stdout == "0 notes got a vector from wordllama\n"
+
+
+def test_two_useful_notes_need_no_question(run: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "c.fa")
+    for name in "ab":
+        run("write", name * 4, "--id", name, "--preset", "cognitive", "--store", path)
+    alone = run("feedback", "--used", "a", "-o", "1", "--store", path, code=2)
+    assert "two notes" in alone.stderr
+    run("feedback", "--used", "a", "--used", "b", "-o", "1", "--store", path)
+    assert "a" in run("links", "top", "--layer", "note", "--store", path).stdout

@@ -61,10 +61,16 @@ def feedback(
 ) -> None:
     """Say how an answer turned out, so that the next one is better.
 
-    Every pair of an asked and a used concept gains (or loses) weight.
+    Every pair of an asked and a used concept gains (or loses) weight, and so does every pair of
+    used notes where the store's links between notes are taught.
     """
-    if bool(query) == bool(asked):
+    if query and asked:
         raise click.UsageError("say what was asked: the question's text, or --asked (not both).")
+    if not query and not asked and len(used) < 2:
+        raise click.UsageError(
+            "say what was asked: the question's text, or --asked; two notes (--used) that were "
+            "useful together need no question."
+        )
     if not used and not used_concepts:
         raise click.UsageError("say what was used: --used ID or --used-concept NAME.")
     more: dict[str, Any] = {}

@@ -25,6 +25,7 @@ RANKED: dict[str, Rank] = {
     "retention": score_retention,
 }
 NEAREST = 100  # how many of the nearest notes a read looks at, at least
+FADED = 1000  # where fading changes their order, and an index names them
 REPLACED = (
     "only notes that newer ones supersede match: include_superseded (--include-superseded) shows "
     "them"
@@ -56,7 +57,7 @@ def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
     rank = plan(query, settings, found)
     pool = query.k + len(found.exact) + (4 * query.k if query.diversity else 0)
     if query.vector is not None and rank != "counts":
-        search(view, query.vector, found, max(NEAREST, 4 * query.k, pool))
+        search(view, query.vector, found, how_many(view, query, rank, pool))
     clock.lap("scan")
     scored = RANKED[rank](view, query, settings, found, now, pool)
     clock.lap("score")
@@ -67,6 +68,16 @@ def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
         recall = replace(recall, reason=REPLACED)
     clock.lap("explain")
     return replace(recall, timings=clock.laps)
+
+
+def how_many(view: StateView, query: Query, rank: str, pool: int) -> int:
+    """How many of the nearest notes to look at: all where fading reorders them, without an index.
+
+    An index names a thousand, so that a fresh note further away is found among faded ones.
+    """
+    if rank != "retention":
+        return max(NEAREST, 4 * query.k, pool)
+    return max(len(view.points), 1) if view.index is None else max(FADED, 4 * query.k, pool)
 
 
 def replaced_match(view: StateView, query: Query, settings: Settings, now: int) -> bool:

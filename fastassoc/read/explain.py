@@ -11,7 +11,7 @@ from fastassoc.answers import Hit, Recall, Step
 from fastassoc.errors import FastAssocError
 from fastassoc.notes import DEFAULT_IMPORTANCE
 from fastassoc.query import Query
-from fastassoc.read.merge import Placed
+from fastassoc.read.merge import Placed, absolute
 from fastassoc.read.ranks import Scored
 from fastassoc.read.scan import Scan
 from fastassoc.settings import Settings
@@ -42,8 +42,6 @@ def explain(
         # by counts, what links bring is part of every score; else of an associated note's only
         through = paths.through(one) if rank == "counts" or one.source == "association" else []
         hit = hit_of(view, one, paths.path(one, through), through, found.coverage, cosine)
-        if hit.score < query.min_score:
-            continue
         hits.append(hit)
         reached.update({name(concept): paths.strengths[concept] for concept in through})
     if query.order_by == "recency":
@@ -56,7 +54,7 @@ def explain(
         expanded_concepts=dict(sorted(reached.items(), key=lambda item: (-item[1], item[0]))),
         variants={said: [name(o) for o in others] for said, others in found.variants.items()},
         unknown=found.unknown,
-        reason=None if hits else why_empty(view, query, found, bool(placed)),
+        reason=None if hits else why_empty(view, query, found, scored),
         rank=rank,
         position=view.position,
     )
@@ -171,7 +169,7 @@ def hit_of(
     return Hit(
         id=table.ids[row],
         text=table.texts[row],
-        score=1.0 if one.source == "exact" else coverage * rank_score / (1.0 + rank_score),
+        score=1.0 if one.source == "exact" else absolute(rank_score, coverage),
         rank_score=rank_score,
         parts=one.parts,
         similarity=cosine,
@@ -187,19 +185,22 @@ def hit_of(
     )
 
 
-def why_empty(view: StateView, query: Query, found: Scan, weak: bool) -> str:
+def why_empty(view: StateView, query: Query, found: Scan, scored: Scored) -> str:
     """Why there is no hit, in plain words."""
     if not view.notes.table.n_alive:
         return "the store is empty"
     asked = query.text or query.concepts or query.like or query.fingerprint
     if not asked and query.vector is None:
         return "the query is empty: give a text, concepts=, vector=, like= or fingerprint="
-    if weak:
+    if scored.candidates or scored.associated:
         return f"every hit scores below min_score {query.min_score:g}"
     if not found.allowed.any():
         return "no note passes the filters"
-    if query.vector is not None and not len(view.points.rows):
-        return "no note of the store has a vector"
+    if query.vector is not None and not (found.named or found.words):
+        held = found.allowed[view.points.rows]
+        if not held.any():
+            return "no note that passes the filters has a vector"
+        return "the notes with a vector that pass the filters are in the cold tier"
     if found.named:
         return "no note that passes the filters carries a named concept or one linked to it"
     if found.unknown:

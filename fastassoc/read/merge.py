@@ -11,7 +11,7 @@ from fastassoc.read.scan import Scan
 from fastassoc.state import StateView
 from fastassoc.words import tokens
 
-__all__ = ["Placed", "merge"]
+__all__ = ["Placed", "absolute", "merge"]
 
 
 @dataclass
@@ -44,6 +44,11 @@ def merge(view: StateView, query: Query, found: Scan, scored: Scored) -> list[Pl
     return placed + places.fill(room) if room > 0 else placed
 
 
+def absolute(rank_score: float, coverage: float) -> float:
+    """`Hit.score`: in [0, 1], in the order of the rank score, low where little is explained."""
+    return coverage * rank_score / (1.0 + rank_score)
+
+
 class Places:
     """Who gets the places that exact notes leave."""
 
@@ -53,11 +58,19 @@ class Places:
         self._scored = scored
         self._asked = set(found.named)
         self._exact = set(found.exact)
+        self._least = query.min_score
+        self._coverage = found.coverage
+
+    def _good(self, rank_score: float) -> bool:
+        """Whether a note may have a place at all."""
+        return not self._least or absolute(rank_score, self._coverage) >= self._least
 
     def fill(self, room: int) -> list[Placed]:
         """The notes for `room` places, best first."""
-        direct = [one for one in self._scored.candidates if one[0] not in self._exact]
-        linked = [one for one in self._scored.associated if one[0] not in self._exact]
+        direct, linked = (
+            [one for one in some if one[0] not in self._exact and self._good(one[1])]
+            for some in (self._scored.candidates, self._scored.associated)
+        )
         kept = min(math.ceil(room * self._scored.share), len(linked))
         if direct:
             kept = min(kept, room - 1)  # the best direct note always comes
@@ -69,7 +82,7 @@ class Places:
             if len(rest) >= kept or len(placed) == room or len(first) < room - kept:
                 break
             kept = len(rest)  # a diverse answer took some of the linked ones as direct
-        return sorted(placed, key=lambda one: (-one.rank_score, one.row)) if linked else placed
+        return sorted(placed, key=lambda one: -one.rank_score) if linked else placed
 
     def pick(self, candidates: Ordered, room: int, *, linked: bool = False) -> list[Placed]:
         """The first of the candidates, or the first that differ; `linked` by links alone."""

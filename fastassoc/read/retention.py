@@ -16,6 +16,7 @@ from fastassoc.state import StateView
 
 __all__ = ["score_retention"]
 
+TEXTS = 1000  # how many of the best notes by text are looked at, at least
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float64]
 
@@ -26,14 +27,18 @@ def score_retention(
     """Direct notes by ``sim * R^power``; associated ones by that times the strength of the path.
 
     *Direct* are the nearest hot notes by vector, the best by text, and those that carry an asked
-    concept. *Associated* are notes that note links lead to from the first k direct ones, by the
-    product of the effective weights, and notes that carry an expanded concept, by ``s / (1 + s)``
-    where s is the sum of the strengths of their expanded concepts; the stronger counts.
+    concept; where the query has no vector, sim is `RetentionRule.similarity` times BM25 by its
+    maximum, and the whole of it for notes that carry an asked concept. *Associated* are notes
+    that note links lead to from the first k direct ones, by the product of the effective weights,
+    and notes that carry an expanded concept, by ``s / (1 + s)`` where s is the sum of the
+    strengths of their expanded concepts; the stronger counts.
     """
-    rows = direct_rows(view, settings, found, pool)
-    order, scores = ordered(rows, keenness(view, query, settings, rows, now))
+    rows, words = direct_rows(view, settings, found, pool)
+    by_words = words if query.vector is None else None
+    order, scores = ordered(rows, keenness(view, query, settings, rows, now, by_words))
     first = order[: query.k].tolist()
-    seeds = np.array(sorted({*first, *found.exact}), np.int64)
+    liked = () if found.like is None else (found.like,)
+    seeds = np.array(sorted({*first, *found.exact, *liked}), np.int64)
     walk = view.note_links.expand(
         seeds.astype(np.uint32),
         threshold=settings.note_links.threshold,
@@ -49,9 +54,10 @@ def score_retention(
     strengths = reached(view, found, walk, expansion)
     strengths[seeds] = 0.0
     linked = np.flatnonzero(strengths > 0.0)
-    by_link, held = ordered(
-        linked, keenness(view, query, settings, linked, now) * strengths[linked]
-    )
+    linked = linked[np.argsort(-strengths[linked], kind="stable")]  # equal ones: the stronger first
+    held = keenness(view, query, settings, linked, now) * strengths[linked]
+    by_link = np.argsort(-held, kind="stable")
+    associated = zip(linked[by_link].tolist(), held[by_link].tolist(), strict=True)
     exact = np.array(found.exact, np.int64)
     kept = keenness(view, query, settings, exact, now)
     direct = list(zip(order[:pool].tolist(), scores[:pool].tolist(), strict=True))
@@ -61,29 +67,48 @@ def score_retention(
         lambda row, score, asked: {"direct": score},
         dict(zip(found.exact, kept.tolist(), strict=True)),
         expansion,
-        list(zip(by_link[:pool].tolist(), held[:pool].tolist(), strict=True)),
+        list(associated)[:pool],
         settings.retention.association_share,
         walk,
     )
 
 
-def direct_rows(view: StateView, settings: Settings, found: Scan, pool: int) -> Rows:
-    """Rows that the query finds without a link, ascending."""
-    parts: list[NDArray[Any]] = [view.notes.postings.rows(c) for c in found.named]
-    if found.near is not None:
-        parts.append(found.near[0])
+def direct_rows(view: StateView, settings: Settings, found: Scan, pool: int) -> tuple[Rows, Scores]:
+    """Rows that the query finds without a link, ascending, and how well its words fit, at most 1.
+
+    A note that carries an asked concept fits wholly.
+    """
+    carriers: list[NDArray[Any]] = [view.notes.postings.rows(c) for c in found.named]
+    near = [] if found.near is None else [found.near[0]]
+    best, bm25 = np.empty(0, np.int64), np.empty(0)
     if view.text is not None and len(found.terms):
         options = settings.bm25_k1, settings.bm25_b
-        parts.append(view.text.best(found.terms, *options, found.allowed, max(100, pool))[0])
-    rows = np.unique(np.concatenate([np.empty(0, np.int64), *parts])).astype(np.int64)
-    kept: Rows = rows[found.allowed[rows] != 0]
-    return kept
+        rows, bm25 = view.text.best(found.terms, *options, found.allowed, max(TEXTS, 4 * pool))
+        best = rows.astype(np.int64)
+    rows = np.unique(np.concatenate([np.empty(0, np.int64), *carriers, *near, best]))
+    rows = rows[found.allowed[rows] != 0]
+    fits = np.zeros(len(rows))
+    if len(best):
+        fits[np.searchsorted(rows, best)] = bm25 / bm25[0]
+    for some in carriers:
+        fits[np.isin(rows, some, assume_unique=True)] = 1.0
+    return rows, fits
 
 
-def keenness(view: StateView, query: Query, settings: Settings, rows: Rows, now: int) -> Scores:
-    """``sim * R^power`` of each row; a cosine below 0 counts as 0."""
+def keenness(
+    view: StateView,
+    query: Query,
+    settings: Settings,
+    rows: Rows,
+    now: int,
+    fits: Scores | None = None,
+) -> Scores:
+    """``sim * R^power`` of each row; a cosine below 0 counts as 0.
+
+    `fits` float64 [m] says how well each fits where there is no cosine; wholly by default.
+    """
     rule = settings.retention
-    near = np.full(len(rows), rule.similarity)
+    near = np.full(len(rows), rule.similarity) * (1.0 if fits is None else fits)
     if query.vector is not None:
         cosines = view.points.similarities(query.vector, rows)
         near = np.where(np.isnan(cosines), near, np.maximum(cosines, 0.0))

@@ -35,6 +35,8 @@ class Scan:
         Content words of the text.
     terms : uint32 [t]
         Known stems of the text, for BM25.
+    like : int or None
+        The row of the note that the query is like; it is no answer, and links lead on from it.
     near : (int64 [m], float64 [m]) or None
         The nearest rows by vector and their cosines, nearest first.
     more : bool
@@ -50,6 +52,7 @@ class Scan:
     unknown: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     terms: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+    like: int | None = None
     near: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
     more: bool = False
     shares: list[float] = field(default_factory=list)
@@ -84,6 +87,7 @@ def scan(view: StateView, query: Query) -> tuple[Query, Scan]:
         found.named.extend(int(c) for c in notes.table.concepts_of(row)[0])
         found.allowed = found.allowed.copy()
         found.allowed[row] = 0
+        found.like = row
         text = text or notes.table.texts[row]
         if query.vector is None:
             query = replace(query, vector=view.points.vector(row))
