@@ -245,14 +245,14 @@ class Changes:
 
     def _apply_reembed(self, operation: Operation) -> Report:
         body = operation.body
-        rows = [self.notes.rows[note] for note in body["ids"]]
+        rows = np.searchsorted(self.notes.seq.array, body["seqs"]).tolist()
         flat = np.frombuffer(operation.vectors or b"", "<f4").astype(np.float32)
         matrix = flat.reshape(len(rows), body["embedder"]["dim"])
         self.space.stage(body["embedder"], rows, matrix, body["through"])
         return Report(updated=len(rows), position=self.position)
 
     def _apply_reembedded(self, operation: Operation) -> Report:
-        self.space.finish(self.position)
+        self.space.finish(operation.body["embedder"], self.position)
         return Report(position=self.position)
 
     def _names(self, names: Spelled, *, create: bool) -> list[int]:

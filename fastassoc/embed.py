@@ -27,6 +27,7 @@ BATCH = 256  # texts of one call of an embedder
 BATCH_CHARACTERS = 1 << 20  # of one call, unless a single text is longer
 WIDEST = 1 << 16
 LONGEST_NAME = 512  # bytes
+LEAST = 2.0**-126  # smaller numbers alone are a row of zeros
 PROBE = "fastassoc"  # the text that tells a width which nothing else tells
 NAMES = tuple(NAMED)
 
@@ -232,7 +233,7 @@ def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Embedded:
         found.append(np.empty((0, _width(embedder.dim, embedder.name)), np.float32))
     whole = found[0] if len(found) == 1 else np.concatenate(found)
     vectors = whole if len(distinct) == len(texts) else whole[rows]
-    return Embedded(vectors, np.asarray(vectors.any(axis=1)))
+    return Embedded(vectors, np.abs(vectors).max(axis=1, initial=0.0) >= LEAST)
 
 
 def identity(embedder: Embedder) -> dict[str, Any]:

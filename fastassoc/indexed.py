@@ -47,6 +47,7 @@ class Indexed:
         query: NDArray[np.float32],
         k: int,
         allowed: NDArray[np.uint8],
+        first: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """As `PointsView.nearest`; few matches are scanned, so that filters cost no recall.
 
@@ -58,11 +59,13 @@ class Indexed:
         k : int
         allowed : uint8 [rows]
             By row of the note.
+        first : int
+            For how many of the nearest the recall of the index is promised.
         """
         matches = self._matches_of(points, allowed)
         if scans(matches.number, len(points)):
             return points.nearest(query, k, allowed)
-        found = self.index.candidates(query, k, matches.inside)
+        found = self.index.candidates(query, k, matches.inside, first=first)
         if found is None:
             return points.nearest(query, k, allowed)
         later = np.arange(self._covered, len(points))

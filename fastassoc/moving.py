@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fastassoc.batch import NoteBatch, vector_array
 from fastassoc.embed import Embedder, embed_texts, identity
+from fastassoc.errors import StoreError
 from fastassoc.reports import Report
 from fastassoc.state import State, StateView
 
@@ -54,14 +55,14 @@ def move(
 ) -> Report:
     """Move a memory to an embedder's vectors, batch by batch; see `Memory.reembed`."""
     told, total = identity(embedder), Report()
+    start, begun = look().position, False
     while True:
-        step = Step.next(look(), told)
-        if step is None:
+        step = Step(look(), told, start)
+        if step.over:
             return total
-        texts = [step.texts[n] for n in range(len(step.texts))]
-        vectors, given = embed_texts(embedder, texts)
-        kept = [note for note, has in zip(step.ids, given.tolist(), strict=True) if has]
-        made = step.save(change, kept, vectors[given])
+        vectors, given = embed_texts(embedder, step.texts)
+        made = step.save(change, given, vectors, begun=begun)
+        begun = begun or made.updated > 0
         total = replace(
             total,
             updated=total.updated + made.updated,
@@ -78,64 +79,79 @@ class Step:
     Parameters
     ----------
     view : StateView
-    rows : int64 [m]
     told : dict
         Identity of the embedder.
+    start : int
+        The operation after which the move was begun, or taken up.
+
+    Attributes
+    ----------
+    texts : list of str
+    over : bool
+        Whether nothing is left to do, or the move came to its end.
     done, total : int
         Notes seen after this step, and all.
     """
 
-    def __init__(
-        self, view: StateView, rows: NDArray[np.int64], told: dict[str, Any], done: int, total: int
-    ) -> None:
-        table = view.notes.table
-        self._told = told
-        self._rows = rows
-        self._position = view.position
-        self._after = view.space.through if view.space.moving == told else -1
-        self._through = int(table.seq.array[rows[-1]]) if len(rows) else -1
-        self.ids = table.named(rows.tolist())
-        self.texts = table.texts.take(rows)
-        self.done, self.total = done, total
-
-    @classmethod
-    def next(cls, view: StateView, told: dict[str, Any]) -> Step | None:
-        """The next step from where the move stands; None where nothing is left to do."""
+    def __init__(self, view: StateView, told: dict[str, Any], start: int) -> None:
+        space, table = view.space, view.notes.table
         rows, done = left(view, told)
-        total = done + len(rows)
-        if not len(rows) and view.space.embedder == told and view.space.moving != told:
-            return None
         count = min(STEP_NOTES, max(1, STEP_BYTES // (4 * told["dim"])))
-        return cls(view, rows[:count], told, done + len(rows[:count]), total)
+        self.total, rows = done + len(rows), rows[:count]
+        self.done = done + len(rows)
+        whole = not len(rows) and space.embedder == told and space.moving != told
+        self.over = whole or (space.since > start and space.embedder == told)
+        self.texts = table.texts.take(rows)
+        self._told = told
+        self._seqs: list[int] = table.seq.array[rows].tolist()
+        self._after = space.through if space.moving == told else -1
+        self._since = space.since
 
-    def save(self, change: Change, ids: list[str], vectors: NDArray[np.float32]) -> Report:
-        """Save the vectors of these notes, or the end of the move, unless another did."""
+    def save(
+        self,
+        change: Change,
+        given: NDArray[np.bool_],
+        vectors: NDArray[np.float32],
+        *,
+        begun: bool,
+    ) -> Report:
+        """Save the vectors of these notes, or the end of the move, unless another did.
+
+        `begun` says that the move has saved a step before this one.
+        """
 
         def prepare(state: State) -> Any:
             space = state.space
-            through = space.through if space.moving == self._told else -1
-            if through != self._after or (space.moving is None and self._ended(state)):
+            ours = space.moving == self._told
+            if begun and not ours and space.moving is not None:
+                raise StoreError(
+                    f"the memory is being moved to {space.moving['name']!r} since, by another "
+                    f"call of reembed: the move to {self._told['name']!r} was given up."
+                )
+            if (space.through if ours else -1) != self._after or space.since != self._since:
                 return Report()  # another process went on with the same move
-            if self._through < 0:
-                return ({"embedder": self._told}, None) if self._last(state) else Report()
-            kept = [n for n, note in enumerate(ids) if note in state.notes.rows]
+            if not self._seqs:
+                seen = not len(left(state.view(), self._told)[0])
+                return ({"embedder": self._told}, None) if seen else Report()
+            # by sequence: an id may name another note by now
+            live = alive_at(state, self._seqs) & given
             body = {
                 "embedder": self._told,
-                "ids": [ids[n] for n in kept],
-                "through": self._through,
+                "seqs": [seq for seq, kept in zip(self._seqs, live.tolist(), strict=True) if kept],
+                "through": self._seqs[-1],
             }
-            return body, vectors[kept].astype("<f4").tobytes()
+            return body, vectors[live].astype("<f4").tobytes()
 
-        return change("reembed" if self._through >= 0 else "reembedded", prepare, None)
+        return change("reembed" if self._seqs else "reembedded", prepare, None)
 
-    def _ended(self, state: State) -> bool:
-        """Whether the move that this step belongs to was brought to its end meanwhile."""
-        return bool(state.space.since > self._position)
 
-    def _last(self, state: State) -> bool:
-        """Whether no note came meanwhile that the move must see."""
-        rows, _ = left(state.view(), self._told)
-        return not len(rows)
+def alive_at(state: State, seqs: list[int]) -> NDArray[np.bool_]:
+    """Which sequences are live notes, bool [m]."""
+    notes = state.notes
+    rows = np.searchsorted(notes.seq.array, seqs)
+    rows = np.minimum(rows, len(notes.seq) - 1)
+    live: NDArray[np.bool_] = (notes.seq.array[rows] == seqs) & (notes.alive.array[rows] == 1)
+    return live
 
 
 def left(view: StateView, told: dict[str, Any]) -> tuple[NDArray[np.int64], int]:

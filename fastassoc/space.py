@@ -68,17 +68,16 @@ class Space:
         self.staged.append(np.asarray(rows, np.int64), vectors)
         self.through = through
 
-    def finish(self, position: int) -> None:
+    def finish(self, embedder: dict[str, Any], position: int) -> None:
         """End the move: the staged vectors take the place of the old, or stand beside them."""
-        staged, moving = self.staged or Points(), self.moving
-        rows, vectors = everything(staged)
-        if moving == self.embedder:  # they were missing
-            held, old = everything(self.points)
-            if len(held):
-                rows, order = np.unique(np.concatenate([held, rows]), return_index=True)
-                vectors = np.concatenate([old, vectors])[order]
-        self.points = Points.restored(rows, vectors) if len(rows) else Points()
-        self.embedder = moving
+        staged = self.staged if self.staged is not None and self.moving == embedder else Points()
+        if embedder != self.embedder or not len(self.points):
+            self.points = staged
+        elif len(staged):  # they were missing
+            (held, old), (rows, vectors) = everything(self.points), everything(staged)
+            rows, order = np.unique(np.concatenate([held, rows]), return_index=True)
+            self.points = Points.restored(rows, np.concatenate([old, vectors])[order])
+        self.embedder = embedder
         self.staged = self.moving = None
         self.through, self.since = -1, position
 

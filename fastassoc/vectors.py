@@ -158,7 +158,12 @@ class VectorIndex:
     # -- asking ----------------------------------------------------------------------------------
 
     def candidates(
-        self, query: NDArray[np.float32], k: int, allowed: NDArray[np.uint8] | None = None
+        self,
+        query: NDArray[np.float32],
+        k: int,
+        allowed: NDArray[np.uint8] | None = None,
+        *,
+        first: int = measure.DEPTH,
     ) -> NDArray[np.int64] | None:
         """Name places that may be nearest, or None if scanning them all is the better way.
 
@@ -167,10 +172,12 @@ class VectorIndex:
         query : numpy.ndarray
             float32 [dim], of any length but 0.
         k : int
-            How many are wanted at least; the recall is promised for the first 10 of 100.
+            How many are wanted at least.
         allowed : numpy.ndarray, optional
             uint8 [n] by place, 0 = does not match. Must not be changed after the call: what it
             means for the index is kept under its identity.
+        first : int
+            For how many of the nearest, 10 or more, the recall is promised.
 
         Returns
         -------
@@ -192,9 +199,10 @@ class VectorIndex:
         if mask is not None and mask.total == 0:
             return np.empty(0, np.int64)
         asked = measure.unit(np.asarray(query, np.float32)[None, :])
+        rank = max(measure.DEPTH, first)
         if self.choice.kind == "pq":
-            return self._by_codes(asked, k, mask)
-        return self._by_lists(asked, k, mask)
+            return self._by_codes(asked, k, mask, rank)
+        return self._by_lists(asked, k, mask, rank)
 
     def _mask(self, allowed: NDArray[np.uint8]) -> _Mask:
         for mask in self._masks:
@@ -226,16 +234,16 @@ class VectorIndex:
         return self._numbers
 
     def _by_codes(
-        self, asked: NDArray[np.float32], k: int, mask: _Mask | None
+        self, asked: NDArray[np.float32], k: int, mask: _Mask | None, rank: int
     ) -> NDArray[np.int64] | None:
-        """PQ: all that their codes place near enough to the 10th best.
+        """PQ: all that their codes place near enough to the best at `rank`.
 
         Codes place few of the true nearest (measured: some in a thousand) more than `margin`
-        below the 10th best that codes know.
+        below the last of them that codes know.
         """
         n, margin = len(self), self.choice.parameters["margin"]
         total = n if mask is None else mask.total
-        least, rank = min(k, total), min(max(measure.DEPTH, k // 10), total)
+        least, rank = min(k, total), min(rank, total)
         most = int(n * FETCHED)
         asking = math.ceil(max(FETCH, 2 * k) * n / total)
         while True:
@@ -262,18 +270,18 @@ class VectorIndex:
         return scores[0][real], found[0][real]
 
     def _by_lists(
-        self, asked: NDArray[np.float32], k: int, mask: _Mask | None
+        self, asked: NDArray[np.float32], k: int, mask: _Mask | None, rank: int
     ) -> NDArray[np.int64] | None:
         """IVF: nearest lists first, until no other list can hold one of the best.
 
         A vector is at most `margin` more similar to the query than its list's centre is (measured:
         but for a few in a thousand of the nearest). So lists whose centre is less similar than the
-        10th best found, less the margin, are left out.
+        best found at `rank`, less the margin, are left out.
         """
         counts = self._sizes if mask is None else mask.counts
         total = len(self) if mask is None else mask.total
         margin, n_lists = self.choice.parameters["margin"], self._index.nlist
-        least, rank = min(k, total), max(measure.DEPTH, k // 10)
+        least = min(k, total)
         batch = max(int(self.choice.parameters["probes"]), math.ceil(k / (total / n_lists) / 8))
         width = min(max(64, 2 * batch), n_lists)
         near, lists = self._centres(asked, width)

@@ -225,7 +225,11 @@ class CognitiveMemory(NaiveMemory):
             sims = {note: cosine(self.vectors[note], vector) for note in hot}
             candidates += best(hot, sims)[: max(100, 4 * k)]
         exact = [n for n in allowed if fingerprint and self.fingerprints[n] == fingerprint][:k]
-        ranked = best(set(candidates), score)
+        lies = dict.fromkeys(candidates, 0.0)  # notes with a score of 0 by how far they lie
+        for note in lies:
+            if vector is not None and note in self.vectors:
+                lies[note] = min(0.0, cosine(self.vectors[note], vector))
+        ranked = sorted(lies, key=lambda note: (-score[note], -lies[note], order.index(note)))
         direct = ranked[:k]
         seeds = [*direct, *(note for note in exact if note not in direct)]
         strengths = self.along_notes(seeds, allowed, hops, now)

@@ -64,8 +64,8 @@ def kind_of_index(mem: Any) -> str:
 
 
 def nearest(vectors: Any, query: Any, k: int, among: Any = None) -> list[int]:
-    """The exact answer: by cosine (below 0 all count as 0), then by order of writing."""
-    cosines = np.maximum(0.0, unit(vectors) @ unit(query))
+    """The exact answer: by cosine, then by order of writing."""
+    cosines = unit(vectors) @ unit(query)
     places = range(len(vectors)) if among is None else among
     return sorted(places, key=lambda n: (-cosines[n], n))[:k]
 
@@ -374,8 +374,8 @@ def test_filters_of_any_selectivity_leave_a_full_page_of_the_nearest(
     named: list[bool] = []  # whether the index had an answer of its own
     real = VectorIndex.candidates
 
-    def candidates(self: Any, *args: Any) -> Any:
-        found = real(self, *args)
+    def candidates(self: Any, *args: Any, **options: Any) -> Any:
+        found = real(self, *args, **options)
         named.append(found is not None)
         return found
 
@@ -921,3 +921,127 @@ def test_threads_search_one_index_while_another_writes(path: Path, clock: Clock,
             stop.set()
         assert all(one.result() for one in looking)
     mem.close()
+
+
+# -- moves to another embedder, as they were found to go wrong ------------------------------------
+
+
+class Meddling:
+    """An embedder during whose first call something else happens to the store."""
+
+    name, dim = "meddling", 2
+
+    def __init__(self, meddle: Any) -> None:
+        self.meddle = meddle
+
+    def embed(self, texts: list[str]) -> Any:
+        meddle, self.meddle = self.meddle, None
+        if meddle is not None:
+            meddle()
+        return [[1.0, len(text)] for text in texts]
+
+
+@pytest.mark.parametrize("which", ["n2", "n4"])
+@pytest.mark.parametrize("how", ["replace", "forget"])
+def test_a_note_replaced_during_a_move(tmp_path: Path, which: str, how: str) -> None:
+    path = tmp_path / "m.fa"
+
+    def meddle() -> None:
+        with fa.open(path) as other:
+            if how == "forget":
+                other.forget([which])
+            row = {"id": which, "text": "new text"}
+            other.write_batch([row], on_duplicate="replace")
+
+    with fa.open(path) as mem:
+        mem.write_batch([{"id": f"n{n}", "text": f"old {n}"} for n in range(5)])
+        assert mem.reembed(Meddling(meddle)).updated == 5
+    with fa.open(path) as mem:
+        assert mem.get(which).vector.tolist() == [1.0, len("new text")]
+        assert mem.stats()["vectors"] == 5
+
+
+@pytest.mark.parametrize("texts", [[], ["??"], ["alpha", "??", "beta"], ["??", "??"]])
+def test_a_move_ends_where_texts_have_no_vector(tmp_path: Path, texts: list[str]) -> None:
+    class Some:
+        name, dim = "some", 2
+
+        def embed(self, texts: list[str]) -> Any:
+            return [[0.0, 0.0] if text == "??" else [1.0, len(text)] for text in texts]
+
+    path = tmp_path / "m.fa"
+    for _ in range(2):  # and again, for those without one
+        with fa.open(path) as mem:
+            mem.write_batch([{"text": text} for text in texts])
+            found = len(mem)
+            mem.reembed(Some())
+            before = mem.position
+            assert mem.reembed(Some()).updated == 0
+            assert mem.position <= before + 2
+            assert mem.embedder == {"name": "some", "dim": 2}
+    with fa.open(path, embedder=Some()) as mem:
+        assert len(mem) == found
+        assert mem.stats()["vectors"] == found - sum(
+            mem.get(n.id).text == "??" for n in mem.recent(99)
+        )
+
+
+def test_of_two_moves_the_first_gives_up(tmp_path: Path) -> None:
+    path = tmp_path / "m.fa"
+
+    class Other(Meddling):
+        name, dim = "other", 3
+
+        def embed(self, texts: list[str]) -> Any:
+            return [[1.0, 2.0, len(text)] for text in texts]
+
+    calls: list[int] = []
+
+    class First(Meddling):
+        def embed(self, texts: list[str]) -> Any:
+            calls.append(len(texts))
+            if len(calls) == 6:  # in the second step: a call takes 256 texts, a step 1,024
+
+                def stop(done: int, total: int) -> None:
+                    raise KeyboardInterrupt
+
+                with fa.open(path) as mem, pytest.raises(KeyboardInterrupt):
+                    mem.reembed(Other(None), progress=stop)
+            return super().embed(texts)
+
+    with fa.open(path) as mem:
+        mem.write_batch([{"text": f"note {n}"} for n in range(2500)])
+        with pytest.raises(fa.errors.StoreError, match="other"):
+            mem.reembed(First(None))
+        assert len(calls) == 8
+    with fa.open(path) as mem:
+        assert mem.reembed(Other(None)).updated == 2500 - 1024
+        assert mem.stats()["vectors"] == 2500
+
+
+def test_notes_in_the_other_half_of_the_space_come_by_nearness() -> None:
+    mem = fa.Memory()
+    rows = {"far": [-1, 0], "mid": [-1, 1], "near": [-0.1, 1], "low": [-0.2, -1]}
+    mem.write_batch([{"id": i, "text": i, "concepts": [], "vector": v} for i, v in rows.items()])
+    for rank in (None, "flat", "retention"):
+        found = [hit.id for hit in mem.read(vector=[1, 0], rank=rank)]
+        assert found == ["near", "low", "mid", "far"]
+
+
+@pytest.mark.parametrize("k", [20, 50, 100])
+def test_an_index_keeps_its_recall_for_what_is_asked(k: int) -> None:
+    rng = np.random.default_rng(5)
+    centres = rng.standard_normal((2100, 32))
+    table = np.repeat(centres, 10, axis=0) + 0.3 * rng.standard_normal((21_000, 32))
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(table.ravel(), pa.float32()), 32)
+    ids = [str(n) for n in range(len(table))]
+    mem = fa.Memory()
+    mem.write_batch(
+        pa.table({"id": ids, "text": ids, "concepts": [[]] * len(ids), "vector": vectors})
+    )
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
+    found = 0
+    for row in range(0, 21_000, 1050):
+        best = set(np.argsort(-(unit @ unit[row]), kind="stable")[:k].tolist())
+        found += len(best & {int(hit.id) for hit in mem.read(vector=table[row], k=k)})
+    assert found >= 0.98 * 20 * k

@@ -57,7 +57,7 @@ def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
     rank = plan(query, settings, found)
     pool = query.k + len(found.exact) + (4 * query.k if query.diversity else 0)
     if query.vector is not None and rank != "counts":
-        search(view, query.vector, found, how_many(view, query, rank, pool))
+        search(view, query.vector, found, how_many(view, query, rank, pool), pool)
     clock.lap("scan")
     scored = RANKED[rank](view, query, settings, found, now, pool)
     clock.lap("score")

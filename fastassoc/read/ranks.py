@@ -150,7 +150,8 @@ def score_flat(
 
     made = {row: parts(row) for row in {*rows, *near, *found.exact}}
     totals = {row: sum(of.values()) for row, of in made.items()}
-    order = sorted({*rows, *near}, key=lambda row: (-totals[row], row))[:pool]
+    raw = cosines.raw  # orders notes that lie in the other half of the space, which score alike
+    order = sorted({*rows, *near}, key=lambda row: (-totals[row], -raw(row), row))[:pool]
     return Scored(
         [(row, totals[row]) for row in order],
         set(order),
@@ -197,7 +198,12 @@ class Cosines:
         kept = np.maximum(cosines, 0.0).tolist()
         self._known = dict(zip(rows.tolist(), kept, strict=True))
         self._rest = kept[-1] if found.more else 0.0
+        self._below = {r: c for r, c in zip(rows.tolist(), cosines.tolist(), strict=True) if c < 0}
         self.highest = kept[0] if kept else 0.0
+
+    def raw(self, row: int) -> float:
+        """The cosine if it is negative, else 0."""
+        return float(self._below.get(row, 0.0))
 
     def __call__(self, row: int) -> float:
         return float(self._known.get(row, self._rest))

@@ -35,7 +35,9 @@ def score_retention(
     """
     rows, words = direct_rows(view, settings, found, pool)
     by_words = words if query.vector is None else None
-    order, scores = ordered(rows, keenness(view, query, settings, rows, now, by_words))
+    scores = keenness(view, query, settings, rows, now, by_words)
+    by_score = np.lexsort((rows, -below(view, query, rows), -scores))
+    order, scores = rows[by_score], scores[by_score]
     first = order[: query.k].tolist()
     liked = () if found.like is None else (found.like,)
     seeds = np.array(sorted({*first, *found.exact, *liked}), np.int64)
@@ -129,7 +131,8 @@ def reached(view: StateView, found: Scan, walk: Expansion, expansion: Expansion)
     return strengths
 
 
-def ordered(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
-    """Rows by score descending, then by order of writing."""
-    order = np.lexsort((rows, -scores))
-    return rows[order], scores[order]
+def below(view: StateView, query: Query, rows: Rows) -> Scores:
+    """Negative cosines, float64 [m], else 0: they order notes whose scores are 0 alike."""
+    if query.vector is None:
+        return np.zeros(len(rows))
+    return np.minimum(np.nan_to_num(view.points.similarities(query.vector, rows)), 0.0)

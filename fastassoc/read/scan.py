@@ -102,13 +102,18 @@ def scan(view: StateView, query: Query) -> tuple[Query, Scan]:
     return query, found
 
 
-def search(view: StateView, vector: NDArray[np.float32], found: Scan, count: int) -> None:
-    """Find the nearest notes that may be returned; those of the cold tier are found by links."""
+def search(
+    view: StateView, vector: NDArray[np.float32], found: Scan, count: int, first: int
+) -> None:
+    """Find the nearest notes that may be returned; those of the cold tier are found by links.
+
+    `count` are looked at; an index promises its recall for the `first` of them.
+    """
     allowed = view.notes.states.hot_of(found.allowed)
     if view.index is None:
         near = view.points.nearest(vector, count, allowed)
     else:
-        near = view.index.nearest(view.points, vector, count, allowed)
+        near = view.index.nearest(view.points, vector, count, allowed, first)
     found.near = near
     found.more = len(near[0]) == count
     found.shares.append(max(0.0, float(near[1][0])) if len(near[0]) else 0.0)
