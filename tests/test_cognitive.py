@@ -1,7 +1,7 @@
 """Vectors, note links, retention and the cold tier: random operations against the trusted model.
 
 As in test_state, a store is written and read by a handle that is closed and opened again, by a
-second long-lived handle and by a second process. ``FASTASSOC_STEPS`` says how many steps in all.
+second long-lived handle and by a second process. A tenth of ``FASTASSOC_STEPS`` says how many steps in all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from naive_retention import DAY
 from naive_retention import retention as retained
 from worker import Clock, Worker, ask
 
-STEPS = int(os.environ.get("FASTASSOC_STEPS", "400"))
+STEPS = int(os.environ.get("FASTASSOC_STEPS", "4000")) // 10
 LENGTH = 50
 WHO = ("main", "second", "process")
 NOTE_IDS = [f"n{number}" for number in range(14)]
