@@ -56,6 +56,7 @@ def _steps(mem: Any) -> list[Callable[[], object]]:
         lambda: mem.feedback(asked=["a"], used_concepts=["b", "e"], outcome=1.0),
         lambda: mem.unlink("a", "e"),
         lambda: [mem.read(concepts=["a", "d"], hops=hops) for hops in (1, 2)],
+        lambda: mem.read(concepts=["a"], rank="retention"),
         lambda: mem.read("alpha beta gamma", rank="flat", domain="other"),
         lambda: mem.read(like=mem.recent(limit=1)[0].id),
         lambda: mem.read(like=mem.recent(limit=1)[0].id, rank="flat"),

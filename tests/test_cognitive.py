@@ -1,7 +1,7 @@
 """Vectors, note links, retention and the cold tier: random operations against the trusted model.
 
 As in test_state, a store is written and read by a handle that is closed and opened again, by a
-second long-lived handle and by a second process. A tenth of ``FASTASSOC_STEPS`` says how many steps in all.
+second long-lived handle and by a second process. It takes a tenth of ``FASTASSOC_STEPS`` steps.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def test_forgotten_and_replaced_vectors(subject: Subject) -> None:
     row = {"id": "n2", "text": "other", "concepts": [], "vector": [0, 0, 1]}
     assert subject.do("write_batch", [row], on_duplicate="replace")["replaced"] == 1
     assert ids(subject.ask("read", vector=[0, 0, 2], k=2)) == ["n5", "n2"]
-    assert ids(subject.ask("read", vector=[1, 0, 0], k=10)) == ["n4", "n5", "n6", "n2"]
+    assert ids(subject.ask("read", vector=[1, 0, 0], k=10)) == ["n4", "n5", "n2", "n6"]
     subject.do("write", "again", id="n1", concepts=[], vector=[1, 1, 1])
     assert ids(subject.ask("read", vector=[1, 1, 1], k=1)) == ["n1"]
     assert subject.ask("stats")["vectors"] == 5
