@@ -323,8 +323,7 @@ def _answer(call: Callable[[], Any], name: str, n: int) -> Any:
         raise
     except Exception as error:
         raise FastAssocError(
-            f"embedder {name!r} failed on {n} text{'s' * (n != 1)}: "
-            f"{type(error).__name__}: {error}"
+            f"embedder {name!r} failed on {n} text{'s' * (n != 1)}: {type(error).__name__}: {error}"
         ) from error
 
 
