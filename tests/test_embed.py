@@ -366,7 +366,7 @@ def test_an_error_of_the_embedder_is_the_cause_of_ours() -> None:
     def away(texts: list[str]) -> Any:
         raise cause
 
-    with pytest.raises(FastAssocError, match="failed on 1 text,"):
+    with pytest.raises(FastAssocError, match="failed on 1 text:"):
         identity(resolve(away))
 
 

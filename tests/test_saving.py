@@ -90,16 +90,18 @@ class Tale:
     def move(self) -> None:
         """A step of a move to another embedder, or its end."""
         if self.moving is not None:
-            self.do("reembedded", {})
+            self.do("reembedded", {"embedder": {"name": f"e{self.dim}", "dim": self.dim}})
             self.vectors, self.moving = self.moving, None
         elif self.ids:
             self.dim += 1
             self.moving = {note: self.vector(self.dim) for note in self.ids}
             embedder = {"name": f"e{self.dim}", "dim": self.dim}
             flat = [x for vector in self.moving.values() for x in vector]
+            notes = self.state.notes
+            seqs = [int(notes.seq.array[notes.rows[note]]) for note in self.moving]
             self.do(
                 "reembed",
-                {"embedder": embedder, "ids": self.ids, "through": self.state.notes.next_seq - 1},
+                {"embedder": embedder, "seqs": seqs, "through": self.state.notes.next_seq - 1},
                 vectors=np.array(flat, "<f4").tobytes(),
             )
             self.moved = self.dim
