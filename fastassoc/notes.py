@@ -140,6 +140,7 @@ class NoteTable:
         self._domain_codes: dict[str, int] = {}
         self.plain = {name: ArrowColumn(NOTE_COLUMNS[name]) for name in PLAIN}
         self.postings = Postings(with_values=False)
+        self.subjects = Postings(with_values=False)  # concepts that a row declares
         self.subject = Growable(np.bool_)
         self.extracted = Growable(np.bool_)
         self.alive = Growable(np.uint8)
@@ -212,6 +213,9 @@ class NoteTable:
         extracted: NDArray[np.bool_],
     ) -> None:
         self.postings.append(concepts, ptr)
+        marks = np.zeros(len(subject) + 1, np.int64)
+        np.cumsum(subject, out=marks[1:])
+        self.subjects.append(concepts[subject], marks[ptr])
         self.subject.append(subject)
         self._count(concepts, subject | ~np.repeat(extracted, np.diff(ptr)), 1)
 
@@ -351,6 +355,7 @@ class NoteTable:
             df=self.df.array,
             declared=self.declared.array,
             postings=self.postings.view(),
+            subjects=self.subjects.view(),
             states=self.states.view(),
         )
 
@@ -470,6 +475,8 @@ class NotesView:
         First 8 bytes of the text, big-endian.
     df, declared : int64 [concepts]
         Live notes that carry a concept, and those among them that were given it.
+    postings, subjects : PostingsView
+        Concepts of each row, and those among them that it declares; dead rows included.
     """
 
     table: NoteTable
@@ -482,6 +489,7 @@ class NotesView:
     df: NDArray[np.int64]
     declared: NDArray[np.int64]
     postings: PostingsView
+    subjects: PostingsView
     states: StatesView
 
 

@@ -18,6 +18,7 @@ from fastassoc.digests import table_hashes
 from fastassoc.errors import InvalidInput
 from fastassoc.indexed import Indexed
 from fastassoc.links import LINKS_SCHEMA, LinkMatrix, LinkView
+from fastassoc.mentionindex import Corpus, MentionIndex, MentionView
 from fastassoc.notes import NotesView
 from fastassoc.points import Points, PointsView
 from fastassoc.reports import Report
@@ -30,7 +31,10 @@ __all__ = ["Operation", "State", "StateView"]
 
 @dataclass(frozen=True)
 class StateView:
-    """The state as one read sees it; nothing in it changes afterwards."""
+    """The state as one read sees it; nothing in it changes afterwards.
+
+    `text` and `mentions` are there together, or neither is.
+    """
 
     position: int
     time: int
@@ -42,6 +46,7 @@ class StateView:
     space: SpaceView
     text: TextView | None
     index: Indexed | None = None
+    mentions: MentionView | None = None
 
     @property
     def points(self) -> PointsView:
@@ -64,6 +69,7 @@ class State(Changes):
         self.time = 0
         self.torn = False  # an interrupt left an operation or a view half made
         self._text = TextIndex(settings.language)
+        self._mentions = MentionIndex()
         self._views: dict[bool, StateView] = {}
 
     def apply(self, operation: Operation, position: int) -> Report:
@@ -80,10 +86,11 @@ class State(Changes):
         return report
 
     def view(self, *, text: bool = False) -> StateView:
-        """The state as it is now; `text` brings the text index up to it as well."""
+        """The state as it is now; `text` brings text and mention index up to it as well."""
         view = self._views.get(True) or self._views.get(text)
         if view is None:
             self.torn = True
+            texts, mentions = self._text_views() if text else (None, None)
             view = self._views[text] = StateView(
                 position=self.position,
                 time=self.time,
@@ -93,20 +100,28 @@ class State(Changes):
                 links=self.links.view(),
                 note_links=self.note_links.view(),
                 space=self.space.view(),
-                text=self._text_view() if text else None,
+                text=texts,
+                mentions=mentions,
             )
             self.torn = False
         return view
 
-    def _text_view(self) -> TextView:
+    def _text_views(self) -> tuple[TextView, MentionView]:
         first, stop = self._text.n_rows, len(self.notes.ids)
         for start in range(first, stop, 1 << 16):
             rows = self.notes.texts.to_arrow(start, min(stop, start + (1 << 16)))
             self._text.append(rows.to_pylist())
         if self._text_removed:
             self._text.remove(self._text_removed)
-            self._text_removed = []
-        return self._text.view()
+        text, notes = self._text.view(), self.notes
+        corpus = Corpus(
+            texts=notes.texts, alive=notes.alive.array, df=notes.df.array,
+            declared=notes.declared.array, carried=notes.postings.view(),
+            n_ids=self.vocabulary.n_ids, key=self.vocabulary.key, holding=text.holding,
+        )  # fmt: skip
+        self._mentions.catch_up(corpus, self._text_removed)
+        self._text_removed = []
+        return text, self._mentions.view()
 
     def digest(self) -> str:
         """A hash of everything that the operations so far have made, equal in every process."""

@@ -108,6 +108,26 @@ class TextView:
                 found[stem] = term if self.df(term) else -1
         return list(found.items())
 
+    def holding(self, words: Iterable[str]) -> NDArray[np.int32] | None:
+        """Rows that hold the stem of each of some tokens, int32 ascending, dead ones included.
+
+        Stop words are skipped; None where there is nothing else: any row may hold them.
+        """
+        terms = self._terms
+        stems = {terms.stemmer.stem(word) for word in words if word not in terms.stops}
+        if not stems:
+            return None
+        numbers = [terms.of_stem.get(stem, self.n_terms) for stem in stems]
+        lists = sorted((self.postings.rows(number) for number in numbers), key=len)
+        rows = lists[0]
+        for other in lists[1:]:
+            if not len(rows):
+                break
+            places = np.searchsorted(other, rows)
+            places[places == len(other)] = 0
+            rows = rows[other[places] == rows]
+        return rows
+
     def df(self, term: int) -> int:
         """Live texts that hold `term`."""
         if not 0 <= term < self.n_terms:

@@ -17,7 +17,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 TOOLS = {"errors", "settings", "kernels", "words", "times", "fields", "columns", "batch", "reports"}
 TOOLS |= {"postings"}
-TABLES = {"notes", "concepts", "text", "links"}
+TABLES = {"notes", "concepts", "text", "links", "mentionindex"}
 INTAKE = {"batches", "dryrun", "mapping", "parts", "rejects", "rows", "sources"}
 ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may import
     "errors": set(),
@@ -47,6 +47,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "retention": TOOLS,
     "concepts": TOOLS | {"extract", "mentions"},
     "text": TOOLS,
+    "mentionindex": TOOLS,
     "links": TOOLS | {"linkview"},
     "points": TOOLS,
     "tagging": {"errors", "kernels"},
