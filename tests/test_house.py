@@ -116,7 +116,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "__init__": {"errors", "settings", "memory", "answers", "reports", "warming"},
     "__main__": {"cli"},
     "check": {"__init__", "errors"},
-    "cli": {"cli", "__init__", "errors", "settings", "check", "embed", "vectors"},
+    "quality": {"quality", "__init__", "errors", "settings", "embed"},
+    "cli": {"cli", "__init__", "errors", "settings", "check", "embed", "vectors", "quality"},
 }
 OWNERS = {  # a package, and the rooms that may import it
     "apsw": {"journal"},

@@ -32,6 +32,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Teach": {"feedback": "teach:feedback", "link": "teach:link", "unlink": "teach:unlink"},
     "Look at links": {"graph": "links:graph", "links": "links:links"},
     "Look at the store": {"info": "info:info", "check": "check:check", "doctor": "doctor:doctor"},
+    "Measure it": {"bench": "bench:bench"},
     "Keep it safe": {
         "verify": "upkeep:verify",
         "backup": "upkeep:backup",

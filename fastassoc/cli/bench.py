@@ -1,0 +1,165 @@
+"""The command ``bench``: measure quality on real sets, systems side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fastassoc.cli.common import App, check_embedder, every_so_often, example, plain, store_options
+from fastassoc.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from fastassoc.quality.places import Progress
+
+__all__ = ["bench"]
+
+DATA = "FASTASSOC_DATA"
+PARTS = ("reads", "lookups", "feedback", "scores", "associations")
+
+
+@click.group(
+    epilog=example(
+        "fastassoc bench quality --data sets",
+        "fastassoc bench quality --data sets --only musique --html report.html",
+        "fastassoc bench quality --questions mine.jsonl --store notes.fa",
+    )
+)
+@store_options
+def bench() -> None:
+    """Measure how well it reads, learns and associates."""
+
+
+@bench.command(
+    epilog=example(
+        "fastassoc bench quality --data sets --json report.json --html report.html --trec runs",
+        "fastassoc bench quality --data beir/scifact --part reads --embedder none",
+    )
+)
+@click.option("--data", type=click.Path(), metavar="DIR", envvar=DATA,
+              help=f"A folder of sets, or one set (or set {DATA}).")  # fmt: skip
+@click.option("--only", "only", multiple=True, metavar="SETS",
+              help="Names of sets, parted by commas.")  # fmt: skip
+@click.option("--part", "parts", multiple=True, metavar="PARTS",
+              help=f"What to measure: {', '.join(PARTS)}.")  # fmt: skip
+@click.option("--embedder", metavar="NAME", default="wordllama", show_default=True,
+              help="Makes vectors: wordllama, minilm or none.")  # fmt: skip
+@click.option("--limit", type=click.IntRange(min=1), metavar="N",
+              help="At most N questions of a store.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", default=1, show_default=True,
+              help="Of samples and intervals.")  # fmt: skip
+@click.option("--subjects/--no-subjects", default=True, show_default=True,
+              help="Declare titles as subjects.")  # fmt: skip
+@click.option("--ablations", is_flag=True, help="Also the bridge without each of its steps.")
+@click.option("--questions", type=click.Path(), metavar="FILE",
+              help="Your questions, JSON lines: question, gold (note ids).")  # fmt: skip
+@click.option("-s", "--store", metavar="PATH", help="The store that your questions are asked of.")
+@click.option("--json", "json_file", type=click.Path(), metavar="FILE",
+              help="Write the report as JSON ('-' for stdout).")  # fmt: skip
+@click.option("--trec", type=click.Path(), metavar="DIR", help="Write TREC run files.")
+@click.option("--html", type=click.Path(), metavar="FILE",
+              help="Write one page with tables and plots.")  # fmt: skip
+@click.pass_obj
+def quality(
+    app: App,
+    data: str | None,
+    only: tuple[str, ...],
+    parts: tuple[str, ...],
+    embedder: str,
+    limit: int | None,
+    seed: int,
+    subjects: bool,
+    ablations: bool,
+    questions: str | None,
+    store: str | None,
+    json_file: str | None,
+    trec: str | None,
+    html: str | None,
+) -> None:
+    """Measure reads, learning and association on sets of questions.
+
+    Sets are known by their layout: MuSiQue, HotpotQA and 2Wiki files, LoCoMo dialogues, BEIR
+    folders, word norms, notes with tags. What is not there is skipped. Dense, BM25, their fusion
+    and their sum stand beside every rank of the memory, with bootstrap intervals and the
+    milliseconds of a read.
+    """
+    check_embedder(embedder, "--embedder")
+    store = store or app.store or os.environ.get("FASTASSOC_STORE")
+    if data is None and questions is None:
+        raise click.UsageError(
+            f"which data? Name a folder with --data DIR or the variable {DATA}, or give "
+            "--questions FILE and --store PATH."
+        )
+    if questions is not None and not store:
+        raise click.UsageError("--questions needs the store that they are asked of: --store PATH.")
+    wanted = _names(parts)
+    unknown = [name for name in wanted if name not in PARTS]
+    if unknown:
+        raise click.BadParameter(
+            f"found {', '.join(unknown)}, expected of {', '.join(PARTS)}.", param_hint="--part"
+        )
+    for path in (json_file, html):
+        if path not in {None, "-"} and not Path(str(path)).absolute().parent.is_dir():
+            raise InvalidInput(f"{path}: its folder is not there.")  # before the work, not after
+
+    from fastassoc.quality import Options, html_page, run, write_trec
+
+    options = Options(
+        data=None if data is None else Path(data),
+        questions=questions,
+        store=store if questions is not None else None,
+        embedder=embedder,
+        only=_names(only),
+        parts=wanted,
+        limit=limit,
+        seed=seed,
+        subjects=subjects,
+        ablations=ablations,
+    )
+    with _progress(app) as progress:
+        report, sets, ranked = run(options, progress)
+    if app.json or json_file == "-":
+        app.emit(report)
+    else:
+        from fastassoc.cli.benchshow import show
+
+        show(app, report)
+    if json_file not in {None, "-"}:
+        text = json.dumps(report, ensure_ascii=False, indent=1, allow_nan=False)
+        Path(str(json_file)).write_text(text + "\n", encoding="utf-8")
+        app.say(f"wrote {json_file}")
+    if html is not None:
+        Path(html).write_text(html_page(report), encoding="utf-8")
+        app.say(f"wrote {html}")
+    if trec is not None:
+        app.say(f"wrote {len(write_trec(Path(trec), sets, ranked))} files into {trec}")
+
+
+def _names(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that were given one by one or parted by commas."""
+    split = (name.strip() for one in given for name in one.split(","))
+    return tuple(dict.fromkeys(name for name in split if name))
+
+
+@contextmanager
+def _progress(app: App) -> Iterator[Progress]:
+    """A bar on stderr where that is a terminal, else a line now and then."""
+    console = app.err()
+    if not console.is_terminal:
+        yield every_so_often(lambda what, done, of: app.say(f"{what}: {done:,} of {of:,}"))
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<44}"), BarColumn(20), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("reading the sets", total=None)
+
+        def update(what: str, done: int, of: int) -> Any:
+            bar.update(task, description=plain(what)[:44], completed=done, total=of)
+
+        yield update

@@ -1,0 +1,261 @@
+"""The whole measurement: find the sets, make their stores, measure, and tell it as one document."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fastassoc as fa
+from fastassoc.embed import NAMES, available, resolve
+from fastassoc.errors import InvalidInput
+from fastassoc.quality.associations import measure_norms, measure_tags
+from fastassoc.quality.finding import find
+from fastassoc.quality.lessons import measure_lessons
+from fastassoc.quality.own import load_own
+from fastassoc.quality.places import Progress, Vectors, places_of
+from fastassoc.quality.reads import Ranked, measure_lookups, measure_reads
+from fastassoc.quality.scores import measure_scores
+from fastassoc.quality.sets import AskedSet, Norms, TagSet
+from fastassoc.quality.systems import ABLATIONS, SYSTEMS, System, best_of, usable
+from fastassoc.settings import RANKS
+
+__all__ = ["PARTS", "SCHEMA", "Options", "run"]
+
+SCHEMA = {"name": "fastassoc-quality", "version": 1}
+PARTS = ("reads", "lookups", "feedback", "scores", "associations")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What to measure.
+
+    Attributes
+    ----------
+    data : Path or None
+        A folder of sets.
+    questions, store : str or None
+        One's own questions, and the store that they are asked of.
+    embedder : str
+        A name of `fastassoc.embed.NAMES`, or ``"none"``.
+    only : tuple of str
+        Names of sets; empty for all.
+    parts : tuple of str
+        Of `PARTS`; empty for all.
+    limit : int or None
+        The most questions of a set, the first of each store.
+    seed : int
+    subjects : bool
+        Whether titles are declared as subjects.
+    ablations : bool
+        Whether the bridge is also read without each of its steps.
+    """
+
+    data: Path | None = None
+    questions: str | None = None
+    store: str | None = None
+    embedder: str = "wordllama"
+    only: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    limit: int | None = None
+    seed: int = 1
+    subjects: bool = True
+    ablations: bool = False
+
+
+def _nothing(what: str, done: int, total: int) -> None:
+    return None
+
+
+def run(
+    options: Options, progress: Progress = _nothing
+) -> tuple[dict[str, Any], list[AskedSet], Ranked]:
+    """Measure.
+
+    Parameters
+    ----------
+    options : Options
+    progress : callable, optional
+        Called with what is done, how many of it are done, and of how many.
+
+    Returns
+    -------
+    dict
+        The report: JSON values, of the schema that its key ``schema`` names.
+    list of AskedSet
+        The sets that questions were asked of, for run files.
+    dict
+        What each system answered, for run files.
+
+    Raises
+    ------
+    InvalidInput
+        There is nothing to measure, a set is not of its layout, or an option cannot be taken.
+    """
+    begun = time.perf_counter()
+    loaded, skipped = _load(options)
+    embedder, said = _embedder(options.embedder)
+    skipped += said
+    vectors = Vectors(None if embedder is None else resolve(embedder), progress)
+    parts = options.parts or PARTS
+    asked = {one.name: one for one in loaded if isinstance(one, AskedSet)}
+    ranked: Ranked = {}
+    sets = []
+    for one in loaded:
+        if isinstance(one, AskedSet):
+            sets.append(_measure(one, options, parts, vectors, asked, progress, ranked))
+        elif "associations" in parts:
+            found = (
+                measure_norms(one, vectors, options.limit, options.seed, progress)
+                if isinstance(one, Norms)
+                else measure_tags(one, options.limit, options.seed, progress)
+            )
+            sets.append(
+                {
+                    "name": one.name,
+                    "kind": one.kind,
+                    "left_out": dict(one.left_out),
+                    "associations": found,
+                }
+            )
+    document = {
+        "schema": dict(SCHEMA),
+        "fastassoc": fa.__version__,
+        "python": platform.python_version(),
+        "machine": {
+            "system": platform.platform(),
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+        },
+        "embedder": embedder,
+        "seed": options.seed,
+        "limit": options.limit,
+        "subjects": options.subjects,
+        "parts": list(parts),
+        "ranks": list(RANKS),
+        "skipped": skipped,
+        "sets": sets,
+        "seconds": round(time.perf_counter() - begun, 2),
+    }
+    return document, list(asked.values()), ranked
+
+
+def _load(options: Options) -> tuple[list[AskedSet | Norms | TagSet], list[str]]:
+    """The sets that are asked for, and sentences about those that are not there."""
+    unknown = sorted(set(options.parts) - set(PARTS))
+    if unknown:
+        raise InvalidInput(f"parts: found {', '.join(unknown)}, expected of {', '.join(PARTS)}.")
+    if (options.questions is None) != (options.store is None):
+        raise InvalidInput("one's own questions need both: a file of questions and a store.")
+    found, skipped = ([], []) if options.data is None else find(options.data)
+    names = [one.name for one in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidInput(
+            f"{options.data}: several sets are named {', '.join(twice)}: rename one."
+        )
+    if options.only:
+        missing = sorted(set(options.only) - set(names))
+        if missing and options.data is not None:
+            told = ", ".join(names) or "no set at all"
+            raise InvalidInput(
+                f"only: {', '.join(missing)} not found in {options.data}, which has {told}."
+            )
+        found = [one for one in found if one.name in options.only]
+        skipped = []
+    loaded = [one.load(subjects=options.subjects) for one in found]
+    if options.questions is not None and options.store is not None:
+        loaded.append(load_own(Path(options.questions), options.store))
+    for one in list(loaded):
+        if isinstance(one, AskedSet):
+            for part in one.parts:
+                part.questions = part.questions[: options.limit]
+            if not one.questions:
+                skipped.append(f"{one.name}: no question with an answer in it, skipped.")
+                loaded.remove(one)
+    if not loaded:
+        raise InvalidInput("; ".join(["nothing to measure", *skipped]))
+    return loaded, skipped
+
+
+def _embedder(name: str) -> tuple[str | None, list[str]]:
+    """The embedder to use, or None and why."""
+    if name == "none":
+        return None, []
+    if name not in NAMES:
+        raise InvalidInput(f"embedder: found {name!r}, expected {', '.join(NAMES)} or none.")
+    state = available()[name]
+    if state != "ready":
+        return None, [f"embedder {name}: {state}; what needs vectors is skipped."]
+    return name, []
+
+
+def _measure(
+    asked: AskedSet,
+    options: Options,
+    parts: Sequence[str],
+    vectors: Vectors,
+    others: dict[str, AskedSet],
+    progress: Progress,
+    ranked: Ranked,
+) -> dict[str, Any]:
+    places = places_of(asked, vectors, progress)
+    given = vectors.embedder is not None and _has_vectors(asked)
+    systems = usable(SYSTEMS, given)
+    more = usable(ABLATIONS, given) if options.ablations else []
+    best = best_of(systems)
+    rejected = [reason for place in places for _, reason in place.rejected]
+    out: dict[str, Any] = {
+        "name": asked.name,
+        "kind": asked.kind,
+        "stores": len(places),
+        "notes": sum(place.notes for place in places),
+        "questions": len(asked.questions),
+        "main": asked.main,
+        "best": best.name,
+        "left_out": dict(asked.left_out),
+        "rejected": {reason: rejected.count(reason) for reason in dict.fromkeys(rejected)},
+        "write_seconds": round(sum(place.seconds for place in places), 3),
+    }
+    seed = options.seed
+    if "reads" in parts:
+        every = [*systems, *more]
+        out["reads"] = measure_reads(asked, places, every, seed, progress, ranked)
+    if asked.store is not None:
+        return out  # one's own store is read as it is, and never changed
+    if "lookups" in parts:
+        out["lookups"] = measure_lookups(
+            places, systems, asked.name, seed, progress, vectors, min(500, options.limit or 500)
+        )
+    if "feedback" in parts:
+        by_name = {one.name: one for one in systems}
+        taught = list({one.name: one for one in (by_name["counts"], best)}.values())
+        out["feedback"] = measure_lessons(asked, places, taught, seed, progress)
+    if "scores" in parts:
+        out["scores"] = measure_scores(
+            asked, places, _scored(best, given), others, vectors, seed, progress
+        )
+    return out
+
+
+def _scored(best: System, vectors: bool) -> list[System]:
+    """The default read with the vector and without."""
+    without = System(
+        f"{best.name}-text",
+        f"{best.title}, text alone",
+        best.rank,
+        vector=False,
+        changes=best.changes,
+    )
+    return [best, without] if vectors and best.vector else [best]
+
+
+def _has_vectors(asked: AskedSet) -> bool:
+    if asked.store is None:
+        return True
+    with fa.open(asked.store, create=False, read_only=True) as mem:
+        return mem.stats()["dim"] is not None

@@ -1,0 +1,99 @@
+"""Questions that take several passages: files of the MuSiQue, HotpotQA and 2Wiki kinds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fastassoc.quality.sets import AskedSet, Part, Question, lines_of, need, note_of
+
+__all__ = ["load_multihop"]
+
+Passage = tuple[str, str, bool]  # title, text, whether it is part of the answer
+
+
+def load_multihop(name: str, path: Path, *, subjects: bool = True) -> AskedSet:
+    """Pool the passages of all questions into one store.
+
+    Two kinds of rows: ``question`` and ``paragraphs`` (each with ``title``, ``paragraph_text``,
+    ``is_supporting``), as MuSiQue has them; or ``question``, ``context`` (pairs of a title and
+    its sentences, or one mapping of two lists) and ``supporting_facts``, as HotpotQA and 2Wiki.
+    A passage that comes again, by title and text, is one note.
+
+    Parameters
+    ----------
+    name : str
+    path : Path
+        JSON lines, or a JSON list.
+    subjects : bool
+        Whether the title is declared as the subject.
+
+    Raises
+    ------
+    InvalidInput
+        A row is of neither kind; the message names it.
+    """
+    places: dict[tuple[str, str], str] = {}
+    rows: list[dict[str, Any]] = []
+    questions: list[Question] = []
+    left_out: Counter[str] = Counter()
+    for where, row in lines_of(path):
+        text = row.get("question")
+        need(isinstance(text, str) and bool(text.strip()), where, text, "a text under 'question'")
+        gold: dict[str, int] = {}
+        for title, body, supports in _passages(where, row):
+            if not body.strip():
+                left_out["empty passages"] += 1
+                continue
+            note = places.get((title, body))
+            if note is None:
+                note = places[title, body] = f"p{len(places)}"
+                rows.append(note_of(note, title, body, subjects))
+            if supports:
+                gold[note] = 1
+        if not gold:
+            left_out["questions without a supporting passage"] += 1
+            continue
+        mark = row.get("id", row.get("_id", f"q{len(questions)}"))
+        questions.append(Question(str(mark), str(text), gold, _group(str(mark), row)))
+    return AskedSet(name, "multihop", [Part(name, rows, questions)], "recall@5", left_out)
+
+
+def _group(mark: str, row: dict[str, Any]) -> str:
+    hops = mark.partition("__")[0]
+    return hops if "hop" in hops else str(row.get("type", ""))
+
+
+def _passages(where: str, row: dict[str, Any]) -> Iterator[Passage]:
+    if "paragraphs" in row:
+        listed = row["paragraphs"]
+        need(isinstance(listed, list), where, listed, "a list under 'paragraphs'")
+        for one in listed:
+            good = isinstance(one, dict) and isinstance(one.get("paragraph_text"), str)
+            need(good, where, one, "a paragraph with 'title' and 'paragraph_text'")
+            yield str(one.get("title") or ""), one["paragraph_text"], bool(one.get("is_supporting"))
+        return
+    need("context" in row, where, sorted(row), "'paragraphs', or 'context' and 'supporting_facts'")
+    facts = _pairs(where, row.get("supporting_facts"), "sent_id", "'supporting_facts'")
+    wanted = {title for title, _ in facts}
+    for title, said in _pairs(where, row["context"], "sentences", "'context'"):
+        body = " ".join(str(one).strip() for one in said) if isinstance(said, list) else said
+        need(isinstance(body, str), where, body, "sentences")
+        yield title, body, title in wanted
+
+
+def _pairs(where: str, value: Any, second: str, what: str) -> list[tuple[str, Any]]:
+    """Pairs, given as a list of pairs or as one mapping of two lists."""
+    if isinstance(value, dict):
+        titles, others = value.get("title"), value.get(second)
+        good = isinstance(titles, list) and isinstance(others, list)
+        good = good and len(titles) == len(others)  # type: ignore[arg-type]
+        need(good, where, value, f"{what} with 'title' and '{second}', equally long")
+        value = list(zip(titles, others, strict=True))  # type: ignore[arg-type]
+    need(isinstance(value, list), where, value, f"a list under {what}")
+    for pair in value:
+        good = isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str)
+        need(good, where, pair, f"pairs of a title and more in {what}")
+    return [(pair[0], pair[1]) for pair in value]

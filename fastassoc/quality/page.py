@@ -1,0 +1,254 @@
+"""The report as one page of HTML that needs nothing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from typing import Any
+
+from fastassoc.quality.measures import MEASURES
+from fastassoc.quality.svg import bars, histograms
+
+__all__ = ["html_page"]
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c2733; --soft: #66788a; --line: #d5dde5;
+  --bar: #3f7fb8; --page: #fbfcfd; --mark: #c2472b; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4eaf0; --soft: #93a3b3; --line: #33414f;
+  --bar: #5b9bd3; --page: #161d24; --mark: #ec7a5c; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
+  max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
+p.soft, caption, .soft { color: var(--soft); }
+div.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .8rem 0; }
+caption { text-align: left; }
+td, th { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
+  white-space: nowrap; }
+td:first-child, th:first-child { text-align: left; }
+td small { color: var(--soft); }
+svg { width: 100%; max-width: 720px; height: auto; display: block; margin: .8rem 0; }
+svg text { font-size: 12px; fill: var(--ink); } svg .axis { fill: var(--soft); }
+svg .bar { fill: var(--bar); } svg .grid { stroke: var(--line); }
+svg .whisker { stroke: var(--ink); fill: none; } svg .bound { stroke: var(--mark); }
+"""
+
+
+def html_page(report: dict[str, Any]) -> str:
+    """Make the page of a report.
+
+    Parameters
+    ----------
+    report : dict
+        As `run` gives it.
+
+    Returns
+    -------
+    str
+        A whole document, with its plots in it and no reference to anything outside.
+    """
+    body = "".join(_body(report))
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
+        f"<title>fastassoc: quality</title><style>{STYLE}</style></head><body>{body}</body>"
+        "</html>\n"
+    )
+
+
+def _body(report: dict[str, Any]) -> Iterator[str]:
+    yield "<h1>How well it reads, learns and associates</h1>"
+    machine, limit = report["machine"], report["limit"]
+    many = "all questions" if limit is None else f"at most {limit} questions of a store"
+    yield _soft(
+        f"fastassoc {report['fastassoc']}, Python {report['python']}, {machine['system']}, "
+        f"{machine['cores']} cores. Embedder: {report['embedder'] or 'none'}. Seed "
+        f"{report['seed']}; {many}; "
+        f"titles are {'declared as subjects' if report['subjects'] else 'not declared'}. Intervals "
+        "hold 95 % of 2,000 bootstrap means over the questions. Milliseconds are medians of a "
+        "read, the embedder left out."
+    )
+    for sentence in report["skipped"]:
+        yield _soft(sentence)
+    for one in report["sets"]:
+        yield f"<h2>{escape(one['name'])}</h2>"
+        left = "; ".join(f"{reason}: {many}" for reason, many in one["left_out"].items())
+        about = ""
+        if "notes" in one:
+            about = f"{one['notes']:,} notes, {one['questions']:,} questions. "
+        yield _soft(about + (f"Left out: {left}." if left else "Nothing was left out."))
+        for part, show in SHOWN.items():
+            if part in one:
+                yield from show(one[part], one)
+
+
+def _reads(reads: list[dict[str, Any]], one: dict[str, Any]) -> Iterator[str]:
+    yield "<h3>Reads</h3>"
+    yield bars([_bar(row["title"], row["measures"][one["main"]]) for row in reads], one["main"])
+    gain = f"{one['main']} over {reads[0]['gain']['over']}"
+    head = ["system", *MEASURES, gain, "ms"]
+    rows = [
+        [
+            row["title"],
+            *(_value(row["measures"][name]) for name in MEASURES),
+            _value(row["gain"], signed=True),
+            f"{row['milliseconds']['p50']:.2f}",
+        ]
+        for row in reads
+    ]
+    yield _table(head, rows)
+    yield bars(
+        [
+            _bar(row["title"], {"value": row["milliseconds"]["p50"], "low": 0.0, "high": 0.0})
+            for row in reads
+        ],
+        "milliseconds of a read, median",
+        None,
+        " ms",
+    )
+    groups = list(reads[0]["groups"])
+    if groups:
+        head = [
+            one["main"],
+            *(f"{name} ({reads[0]['groups'][name]['questions']})" for name in groups),
+        ]
+        rows = [
+            [row["title"], *(f"{row['groups'][name][one['main']]:.3f}" for name in groups)]
+            for row in reads
+        ]
+        yield _table(head, rows, "by kind of question")
+
+
+def _lookups(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
+    yield "<h3>Easy look-ups</h3>"
+    yield _soft(f"{found['questions']} times half of the words of one sentence of a note.")
+    rows = [[row["title"], _value(row["@1"]), _value(row["@5"])] for row in found["systems"]]
+    yield _table(["system", "@1", "@5"], rows)
+
+
+def _feedback(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
+    yield "<h3>Learning</h3>"
+    yield _soft("Half of the questions were taught with outcome 1, then all were asked again.")
+    for row in found["systems"]:
+        rows = []
+        for way, groups in row["taught"].items():
+            for name, told in groups.items():
+                rows.append(
+                    [
+                        f"{found['ways'][way]}: {name}",
+                        str(told["questions"]),
+                        _value(told["before"]),
+                        _value(told["after"]),
+                        _value(told["change"], signed=True),
+                    ]
+                )
+        head = [found["measure"], "questions", "before", "after", "change"]
+        yield _table(head, rows, row["title"])
+        wrong = row["wrong"]
+        yield _soft(
+            f"Of {wrong['rated']} first hits that were rated wrong, {wrong['left_first_place']} "
+            "left first place."
+        )
+
+
+def _scores(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
+    yield "<h3>Absolute scores</h3>"
+    bound = found["bound"]
+    yield _soft(
+        f"The best hit of the set's own questions should score above {bound}, that of any other "
+        "text below."
+    )
+    for row in found["systems"]:
+        kinds = row["kinds"]
+        yield histograms(
+            [(name, told["histogram"]) for name, told in kinds.items()],
+            f"score of the best hit, {row['title']}",
+            bound,
+        )
+        rows = [
+            [
+                name,
+                str(told["questions"]),
+                f"{told['right']:.3f}",
+                *(f"{told[point]:.3f}" for point in ("p5", "p50", "p95")),
+            ]
+            for name, told in kinds.items()
+        ]
+        yield _table(
+            ["questions", "how many", "on the right side", "5 %", "median", "95 %"],
+            rows,
+            row["title"],
+        )
+
+
+def _associations(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
+    yield "<h3>Association</h3>"
+    if one["kind"] == "norms":
+        hidden = found["found@10"]
+        yield _soft(
+            f"Of {found['cues']:,} cues the strongest response was hidden; found means among the "
+            "first ten that are not its other responses. Links have no direction: with one "
+            "direction hidden, what was said the other way round stays."
+        )
+        yield bars([_bar(name, told) for name, told in hidden["one"].items()], "one direction")
+        yield bars([_bar(name, told) for name, told in hidden["both"].items()], "both directions")
+        rows = [
+            [name, *(_value(hidden[way][name]) for way in ("one", "both"))]
+            for name in hidden["one"]
+        ]
+        yield _table(["way", "one direction hidden", "both hidden"], rows)
+    else:
+        yield _soft(
+            f"Of {found['held_out']:,} notes that the memory has not seen one tag was hidden; the "
+            "others were the cues."
+        )
+        points = ("@1", "@5", "@10")
+        yield bars([_bar(name, told["@1"]) for name, told in found["ways"].items()], "found first")
+        rows = [
+            [name, *(_value(told[point]) for point in points)]
+            for name, told in found["ways"].items()
+        ]
+        yield _table(["way", *points], rows)
+        rows = [
+            [f"{name} ({told['questions']})", *(f"{told[point]:.3f}" for point in points)]
+            for name, told in found["groups"].items()
+        ]
+        yield _table(["associate, by cues", *points], rows)
+    yield _soft(f"Milliseconds of an answer: {found['milliseconds']['p50']:.3f} (median).")
+
+
+SHOWN: dict[str, Callable[[Any, dict[str, Any]], Iterator[str]]] = {
+    "reads": _reads,
+    "lookups": _lookups,
+    "feedback": _feedback,
+    "scores": _scores,
+    "associations": _associations,
+}
+
+
+def _bar(label: str, told: dict[str, float]) -> tuple[str, float, float, float]:
+    return label, told["value"], told["low"], told["high"]
+
+
+def _value(told: dict[str, Any], signed: bool = False) -> str:
+    sign = "+" if signed else ""
+    low, high = (f"{told[end]:{sign}.3f}" for end in ("low", "high"))
+    return f"{told['value']:{sign}.3f} <small>{low} to {high}</small>"
+
+
+def _soft(text: str) -> str:
+    return f'<p class="soft">{escape(text)}</p>'
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
+    """A table; the first column is text, the others are made here already."""
+    title = f"<caption>{escape(caption.strip())}</caption>" if caption else ""
+    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    lines = "".join(
+        f"<tr><td>{escape(row[0].strip())}</td>{''.join(f'<td>{c}</td>' for c in row[1:])}</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class="wide"><table>{title}<thead><tr>{top}</tr></thead>'
+        f"<tbody>{lines}</tbody></table></div>"
+    )
