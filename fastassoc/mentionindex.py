@@ -10,6 +10,7 @@ looser keys, and those that it carries.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -309,9 +310,8 @@ class MentionIndex:
             rows.append(corpus.carried.rows(concept))
             if name:
                 held = corpus.holding(name)
-                if held is None:
-                    return every
-                rows.append(held)
+                held = every[0] if held is None else held[: np.searchsorted(held, first)]
+                rows.append(_with_run(corpus, held, name))
         return rows
 
     # -- scans ------------------------------------------------------------------------------------
@@ -400,6 +400,18 @@ class MentionIndex:
         self._scan_of.replace(scan_of)
         self._void, self._n_void = np.zeros(0, np.int32), 0
         self._add(rows, flat, lengths)
+
+
+def _with_run(corpus: Corpus, rows: NDArray[np.int32], words: Sequence[str]) -> NDArray[np.int32]:
+    """Those of some rows that may hold these tokens side by side; quicker than their tokens."""
+    rows = rows[corpus.alive[rows] != 0]
+    run = "[^a-z0-9]+".join(map(re.escape, words))
+    search = re.compile(run + "(?![a-z0-9])").search  # no look behind: it begins with a word
+    keep: list[bool] = []
+    for start in range(0, rows.size, CHUNK):
+        texts = corpus.texts.take(rows[start : start + CHUNK])
+        keep += [not text.isascii() or bool(search(text.lower())) for text in texts]
+    return rows[np.array(keep, np.bool_)]
 
 
 def pointers(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
