@@ -86,7 +86,8 @@ def measure(name: str) -> dict[str, Any]:
             for label, asked in (("uniform", uniform), ("by_frequency", by_note)):
                 spent = [timed(mem.read, concepts=[one])[0] for one in asked]
                 out[f"read_{label}"] = micros(spent)
-            linked = dict(mem.associate([by_note[0]], k=1000))
+            edges = mem.graph([by_note[0]], limit=1000).edges
+            linked = {(e["b"] if e["a"] == by_note[0] else e["a"]): e["weight"] for e in edges}
             scan = scan_seconds(lists, by_note[0], linked) * notes / len(lists)
             out["scan_ms"] = round(scan * 1e3, 1)
             spent = [

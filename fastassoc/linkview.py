@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from fastassoc.errors import InvalidInput
+from fastassoc.kernels import association
 from fastassoc.kernels import links as kernels
 
 __all__ = ["LINKS_SCHEMA", "Expansion", "Hop", "Link", "LinkColumns", "LinkView"]
@@ -271,7 +272,22 @@ class _Scratch(threading.local):
             self.words = np.zeros(self.size // 64 + 1, np.uint64)
 
 
+class _WalkScratch(threading.local):
+    """The same for a walk."""
+
+    def __init__(self) -> None:
+        self.size = -1
+
+    def need(self, ids: int) -> None:
+        if ids > self.size:
+            self.size = max(ids + ids // 8, 64)
+            self.reals = np.zeros((5, self.size))
+            self.reals[2] = association.UNKNOWN
+            self.ids = np.empty((5, self.size), np.uint32)
+
+
 _scratch = _Scratch()
+_walk_scratch = _WalkScratch()
 
 
 class LinkView:
@@ -424,6 +440,48 @@ class LinkView:
         )
         order = np.argsort(scratch.ids[0, :used])
         return scratch.ids[0][order], scratch.reals[1][order]
+
+    def walk(
+        self, cues: ArrayLike, *, steps: int, stay: float, back: float, now: int = 0
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+        """Let shares flow from the cues along positive links: ``x <- (1 - stay) W'x + stay x0``.
+
+        W holds ``w / deg(a) + back * w / deg(b)`` for a link of effective weight w from a to b,
+        each row divided by its sum; x0 is spread evenly over the cues. Only what is reached is
+        touched, and every sum has one order, whatever the layout of the view.
+
+        Parameters
+        ----------
+        cues : uint32[q]
+            Ids, in any order; unknown ones lead nowhere.
+        steps : int
+        stay : float
+            In [0, 1].
+        back : float
+            At least 0.
+        now : int
+            Time of the read, microseconds UTC.
+
+        Returns
+        -------
+        ids : uint32[m]
+            Reached, ascending; no cue among them.
+        shares : float64[m]
+        """
+        scratch = _walk_scratch
+        scratch.need(self.n_ids)
+        found: tuple[NDArray[np.uint32], NDArray[np.float64]] = association.walk(
+            np.unique(np.array(cues, np.uint32)),
+            steps,
+            float(stay),
+            float(back),
+            now,
+            self._tau,
+            *self._args,
+            scratch.reals,
+            scratch.ids,
+        )
+        return found
 
     def degree(self, concept: int) -> int:
         """Number of links of `concept`, whatever their weight."""

@@ -45,6 +45,7 @@ class Association(NamedTuple):
     ----------
     concept : str
     weight : float
+        Its share of what flows from the cues.
     """
 
     concept: str
@@ -297,7 +298,11 @@ class Reader(ABC):
         return recalls
 
     def associate(self, concepts: Sequence[str], k: int = 10) -> list[Association]:
-        """Return the concepts most strongly linked to the given ones, by weight.
+        """Return the concepts that come to mind at the given ones.
+
+        Shares flow from the cues along positive links, three steps by default: see
+        `AssociationRule`. From one cue they reach what it is linked to over others, too; several
+        cues mostly count by what each is linked to itself.
 
         Parameters
         ----------
@@ -309,7 +314,8 @@ class Reader(ABC):
         Returns
         -------
         list of Association
-            By the sum of effective weights from all cues, then by name; no cue among them.
+            By share, then by name; no cue among them. The shares of all concepts, cues included,
+            add up to 1 at the most.
 
         Raises
         ------
@@ -321,23 +327,29 @@ class Reader(ABC):
         >>> import fastassoc as fa
         >>> mem = fa.Memory()
         >>> _ = mem.write("Coffee with milk.", concepts=["coffee", "milk"])
-        >>> mem.associate(["coffee"])
-        [Association(concept='milk', weight=1.0)]
+        >>> _ = mem.write("Milk and honey.", concepts=["milk", "honey"])
+        >>> [one.concept for one in mem.associate(["coffee"])]
+        ['milk', 'honey']
         """
         names = checks.list_of_names(concepts, "concepts")
         k = checks.whole(k, "k", 1, 1_000_000)
         view = self._view()
-        now = self._moment(view)
-        found = (view.vocabulary.find(name) for name in names)
-        cues = list(dict.fromkeys(cue for cue in found if cue is not None))
-        total: dict[int, float] = {}
-        for cue in cues:
-            ids, weights = view.links.neighbours(cue, min_weight=-math.inf, now=now)
-            for concept, weight in zip(ids.tolist(), weights.tolist(), strict=True):
-                total[concept] = total.get(concept, 0.0) + weight
+        known = {view.vocabulary.find(name) for name in names} - {None}
+        cues = sorted(cue for cue in known if cue is not None and is_held(view, cue))
+        rule = self.settings.association
+        ids, shares = view.links.walk(
+            cues,
+            steps=rule.steps,
+            stay=rule.stay if len(cues) == 1 else rule.stay_several,
+            back=rule.back if len(cues) == 1 else rule.back_several,
+            now=self._moment(view),
+        )
+        if len(ids) > k:  # and all that tie with the last one that fits
+            least = np.partition(shares, len(shares) - k)[len(shares) - k]
+            ids, shares = ids[shares >= least], shares[shares >= least]
         name = view.vocabulary.name
         ranked = sorted(
-            (Association(name(c), w) for c, w in total.items() if w > 0 and c not in cues),
+            (Association(name(c), w) for c, w in zip(ids.tolist(), shares.tolist(), strict=True)),
             key=lambda one: (-one.weight, one.concept),
         )
         return ranked[:k]

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastassoc.errors import InvalidInput, SettingsMismatch
 
-__all__ = ["LinkRule", "RetentionRule", "Settings"]
+__all__ = ["AssociationRule", "LinkRule", "RetentionRule", "Settings"]
 
 RANKS = ("counts", "flat", "retention")
 NAMES = ("fold", "exact")
@@ -185,13 +185,61 @@ class RetentionRule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AssociationRule:
+    """How shares flow from cues to what `Memory.associate` answers.
+
+    ``x <- (1 - stay) W'x + stay x0``, `steps` times, with x0 spread evenly over the cues. W holds
+    ``w / deg(a) + back * w / deg(b)`` for a link of effective weight w from a to b, each row
+    divided by its sum; deg is the sum of a concept's positive weights. Links have no direction:
+    what came back to a cue is in the weight already, so that one cue needs no `back`. Several
+    cues say more by their own links than by longer ways, hence a large `stay`; then `back` favours
+    what is linked to little else. All fields are read fields.
+
+    Parameters
+    ----------
+    steps : int
+        From 1 to 10.
+    stay, back : float
+        For one cue.
+    stay_several, back_several : float
+        For two cues or more.
+
+    Raises
+    ------
+    InvalidInput
+        A value is out of its range.
+
+    Examples
+    --------
+    >>> AssociationRule().steps
+    3
+    """
+
+    steps: int = _read(3)
+    stay: float = _read(0.3)
+    back: float = _read(0.0)
+    stay_several: float = _read(0.9)
+    back_several: float = _read(0.3)
+
+    def __post_init__(self) -> None:
+        _need(
+            type(self.steps) is int and 1 <= self.steps <= 10,
+            f"setting steps: found {self.steps!r}, expected a whole number from 1 to 10.",
+        )
+        for name in ("stay", "stay_several"):
+            _finite(name, getattr(self, name), 0.0, 1.0 - 1e-6)
+        for name in ("back", "back_several"):
+            _finite(name, getattr(self, name), 0.0, 1e6)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a store is made with, and how it is read.
 
     *State* fields are fixed when the store is made. *Read* fields (``rank``, ``hop_factor``,
-    ``max_fanout``, ``bm25_k1``, ``bm25_b``, ``recall_floor``, every rule's ``threshold`` and the
-    read fields of ``retention``) may differ from one open to the next; `Memory.configure` saves
-    them.
+    ``max_fanout``, ``bm25_k1``, ``bm25_b``, ``recall_floor``, every rule's ``threshold``, all of
+    ``association`` and the read fields of ``retention``) may differ from one open to the next;
+    `Memory.configure` saves them.
 
     Parameters
     ----------
@@ -228,6 +276,8 @@ class Settings:
         The most links followed from one concept, strongest first; None follows all.
     bm25_k1, bm25_b : float
         Saturation and length normalisation of BM25.
+    association : AssociationRule
+        How `Memory.associate` weighs.
     recall_floor : float
         The least recall@10, measured on the store's own vectors, of an index over them.
 
@@ -264,6 +314,7 @@ class Settings:
     max_fanout: int | None = _read(None)
     bm25_k1: float = _read(1.5)
     bm25_b: float = _read(0.75)
+    association: AssociationRule = AssociationRule()
     recall_floor: float = _read(0.98)
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import snowballstemmer
+from naive_association import walk
 
 FLOOR = 0.0
 
@@ -381,8 +382,11 @@ class NaiveMemory:
         stamps = sorted((note.created_at, note.id) for note in self.notes.values())
         return [note_id for _, note_id in stamps[::-1]][:limit]
 
-    def associate(self, cue: str, k: int = 10) -> list[tuple[str, float]]:
-        found = self.neighbours(self.fold(cue), least=2**-20)
+    def associate(self, cues: Sequence[str], k: int = 10) -> list[tuple[str, float]]:
+        known = {self.fold(cue) for cue in cues if self.exists(self.fold(cue))}
+        stay, back = (0.3, 0.0) if len(known) == 1 else (0.9, 0.3)
+        weights = {ends: link.weight for ends, link in self.links.items()}
+        found = walk(weights, known, 3, stay, back) if known else {}
         return sorted(found.items(), key=lambda item: (-item[1], item[0]))[:k]
 
     def graph(

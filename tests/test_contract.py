@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Subject
+from naive_association import walk
 from worker import to_stamp
 
 NOTES = [
@@ -578,10 +579,19 @@ def test_graph(subject: Subject) -> None:
     assert subject.ask("graph", ["timeout"], limit=1)["truncated"]
 
 
-def test_associate_by_weight(subject: Subject) -> None:
+def test_associate_over_several_links(subject: Subject) -> None:
     fill(subject)
     teach(subject)
-    assert subject.ask("associate", ["timeout"], k=2) == [["retry", 4], ["backoff", 2]]
+    links = {("timeout", "deploy"): 1.0, ("timeout", "retry"): 4.0, ("timeout", "backoff"): 2.0}
+    links |= {("retry", "backoff"): 1.0, ("backoff", "jitter"): 1.0, ("cache", "deploy"): 1.0}
+    found = dict(subject.ask("associate", ["timeout"]))
+    assert found == pytest.approx(walk(links, ["timeout"], 3, 0.3, 0.0))
+    assert list(found) == ["retry", "backoff", "deploy", "jitter", "cache"]
+    several = subject.ask("associate", ["Timeout", "jitter", "unknown"], k=2)
+    assert dict(several).keys() == {"backoff", "retry"}
+    assert dict(several)["backoff"] == pytest.approx(
+        walk(links, ["timeout", "jitter"], 3, 0.9, 0.3)["backoff"]
+    )
     assert subject.ask("associate", ["unknown"]) == []
 
 

@@ -319,12 +319,12 @@ class Machine(RuleBasedStateMachine):
         assert {pair_of(edge) for edge in found["edges"]} == edges
         assert (found["truncated"], found["min_weight_applied"]) == (False, applied)
 
-    @rule(by=who, cue=names)
-    def associate(self, by: str, cue: str) -> None:
-        found = [(fold(name), weight) for name, weight in self.do(by, "associate", [cue], k=3)]
-        want = self.naive.associate(cue, k=100)
-        assert [weight for _, weight in found] == [weight for _, weight in want[:3]]
-        assert set(found) <= set(want)
+    @rule(by=who, cues=st.lists(names, min_size=1, max_size=3))
+    def associate(self, by: str, cues: list[str]) -> None:
+        found = [(fold(name), weight) for name, weight in self.do(by, "associate", cues, k=3)]
+        want = self.naive.associate(cues, k=100)
+        assert [weight for _, weight in found] == pytest.approx([weight for _, weight in want[:3]])
+        assert dict(found) == pytest.approx({name: dict(want)[name] for name, _ in found})
 
     @rule(by=st.sampled_from(["main", "second"]), fast=st.booleans())
     def reopen(self, by: str, fast: bool) -> None:

@@ -205,7 +205,7 @@ def recent(app: App, /, limit: int, cursor: str | None, **options: Any) -> None:
 @store_options
 @click.pass_obj
 def associate(app: App, concepts: tuple[str, ...], k: int) -> None:
-    """List the concepts most strongly linked to these."""
+    """List the concepts that come to mind at these."""
     with app.open(read_only=True) as mem:
         found = mem.associate(list(concepts), k=k)
     if app.json:
