@@ -348,6 +348,21 @@ def test_own_questions_of_a_store(tmp_path: Path) -> None:
         assert mem.position == position
 
 
+def test_vectors_of_another_embedder_are_refused(tmp_path: Path, vectors_of_letters: None) -> None:
+    def two(texts: list[str]) -> Any:
+        return [[1.0, float(len(text))] for text in texts]
+
+    path = write_lines(tmp_path / "mine.jsonl", [{"question": "tea", "gold": ["a"]}])
+    for name, how, vector, reason in (
+        ("a", two, None, "come from the embedder .* none leaves vectors out"),
+        ("b", None, [1.0, 2.0], "found 26 numbers, expected 2.* none leaves vectors out"),
+    ):
+        with fa.open(tmp_path / name, embedder=how) as mem:
+            mem.write("Tea is hot.", id="a", vector=vector)
+        with pytest.raises(InvalidInput, match=reason):
+            run(Options(questions=str(path), store=str(tmp_path / name)))
+
+
 BAD = {
     "no JSON": ("m.jsonl", "{", "line 1: no JSON"),
     "no object": ("m.jsonl", "[1]\n", "line 1: found [1], expected an object"),
@@ -650,7 +665,7 @@ def test_settings_are_as_before_after_a_read_with_others() -> None:
 
 
 def command(*args: object, code: int = 0, env: dict[str, str | None] | None = None) -> Result:
-    whole = {"FASTASSOC_STORE": None, "FASTASSOC_DATA": None, "COLUMNS": "140", **(env or {})}
+    whole = {"FASTASSOC_STORE": None, "FASTASSOC_DATA": None, "COLUMNS": "80", **(env or {})}
     result = CliRunner().invoke(cli, ["bench", "quality", *map(str, args)], env=whole)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -676,11 +691,27 @@ def test_the_command_prints_and_writes(data: Path, tmp_path: Path) -> None:
         files[2],
         env={"FASTASSOC_DATA": str(data)},
     )
-    for word in ("musique", "BM25", "recall@5", "easy look-up", "feedback", "hidden tag", "95 %"):
+    for word in ("musique", "BM25", "recall@5", "easy look-up", "feedback", "unseen note", "95 %"):
         assert word in result.stdout
+    assert "…" not in result.stdout
     check_schema(json.loads(files[0].read_text()))
     assert files[1].read_text().startswith("<!DOCTYPE html>")
     assert (files[2] / "locomo.qrels").is_file()
+    with fa.open(tmp_path / "own.fa") as mem:
+        mem.write("Tea is hot.", id="a")
+    mine = write_lines(tmp_path / "mine.jsonl", [{"question": "tea", "gold": ["a"]}])
+    shown = command(
+        "--questions",
+        mine,
+        "--store",
+        tmp_path / "own.fa",
+        "--embedder",
+        "none",
+        "--json",
+        "-",
+        env={"FASTASSOC_DATA": str(data)},
+    )
+    assert [one["name"] for one in json.loads(shown.stdout)["sets"]] == ["mine"]
     shown = command("--data", data, "--embedder", "none", "--only", "usf", "--json", "-")
     assert json.loads(shown.stdout)["sets"][0]["kind"] == "norms"
 

@@ -90,6 +90,9 @@ def quality(
     """
     check_embedder(embedder, "--embedder")
     store = store or app.store or os.environ.get("FASTASSOC_STORE")
+    source = click.get_current_context().get_parameter_source("data")
+    if questions is not None and source is click.core.ParameterSource.ENVIRONMENT:
+        data = None  # one's own questions were asked for, not whatever else lies there
     if data is None and questions is None:
         raise click.UsageError(
             f"which data? Name a folder with --data DIR or the variable {DATA}, or give "

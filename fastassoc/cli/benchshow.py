@@ -45,14 +45,17 @@ def _about(one: dict[str, Any]) -> str:
 
 
 def _table(console: Console, title: str, head: list[str], rows: list[list[str]]) -> None:
+    """A table that fits 80 columns; its title stands above, where it takes no width."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="italic", box=None, padding=(0, 1))
+    console.print()
+    console.print(Text(f" {plain(title)}", style="italic"))
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for number, name in enumerate(head):
         table.add_column(name, justify="right" if number else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
+        table.add_row(Text(f" {plain(row[0])}"), *(Text(plain(cell)) for cell in row[1:]))
     console.print(table)
 
 
@@ -61,97 +64,73 @@ def _reads(console: Console, reads: list[dict[str, Any]], one: dict[str, Any]) -
     others = [name for name in (*COLUMNS, "ndcg@10") if name != main]
     if one["kind"] != "beir":
         others.remove("ndcg@10")
-    head = ["reads", main, "95 %", f"- {reads[0]['gain']['over']}", *others, "ms"]
+    head = ["", _short(main), "95 %", "gain", *map(_short, others), "ms"]
     rows = []
     for row in reads:
         measures = row["measures"]
-        rows.append(
-            [
-                row["title"],
-                f"{measures[main]['value']:.3f}",
-                _span(measures[main]),
-                f"{row['gain']['value']:+.3f}",
-                *(f"{measures[name]['value']:.3f}" for name in others),
-                f"{row['milliseconds']['p50']:.2f}",
-            ]
-        )
-    _table(console, "", head, rows)
-    groups = list(reads[0]["groups"])
+        cells = [row["title"], _share(measures[main]["value"]), _span(measures[main])]
+        cells.append(_share(row["gain"]["value"], True))
+        cells += [_share(measures[name]["value"]) for name in others]
+        rows.append([*cells, f"{row['milliseconds']['p50']:.2f}"])
+    _table(console, f"reads; gain over {reads[0]['gain']['over']}, ms a read (median)", head, rows)
+    groups = reads[0]["groups"]
     if groups:
-        head = [
-            f"{main} by kind",
-            *(f"{name or '-'} ({reads[0]['groups'][name]['questions']})" for name in groups),
-        ]
+        head = ["", *(f"{name or '-'}\n{told['questions']}" for name, told in groups.items())]
         rows = [
-            [row["title"], *(f"{row['groups'][name][main]:.3f}" for name in groups)]
-            for row in reads
+            [row["title"], *(_share(row["groups"][name][main]) for name in groups)] for row in reads
         ]
-        _table(console, "", head, rows)
+        _table(console, f"{main} by kind of question", head, rows)
 
 
 def _lookups(console: Console, found: dict[str, Any], one: dict[str, Any]) -> None:
     rows = [
         [
             row["title"],
-            f"{row['@1']['value']:.3f}",
-            _span(row["@1"]),
-            f"{row['@5']['value']:.3f}",
-            _span(row["@5"]),
+            *(cell for at in ("@1", "@5") for cell in (_share(row[at]["value"]), _span(row[at]))),
         ]
         for row in found["systems"]
     ]
-    head = [f"{count(found['questions'], 'easy look-up')}", "@1", "95 %", "@5", "95 %"]
-    _table(console, "", head, rows)
+    title = f"{count(found['questions'], 'easy look-up')}: half of the words of one sentence"
+    _table(console, title, ["", "@1", "95 %", "@5", "95 %"], rows)
 
 
 def _feedback(console: Console, found: dict[str, Any], one: dict[str, Any]) -> None:
-    rows = []
     for row in found["systems"]:
-        rows.append([row["title"].strip(), "", "", "", "", ""])
+        rows = []
         for way, groups in row["taught"].items():
             for name, told in groups.items():
                 if told["questions"]:
+                    values = [_share(told[when]["value"]) for when in ("before", "after")]
+                    change = told["change"]
                     rows.append(
                         [
-                            f"  {name}, taught {way}",
+                            f"{name}, taught {way}",
                             str(told["questions"]),
-                            f"{told['before']['value']:.3f}",
-                            f"{told['after']['value']:.3f}",
-                            f"{told['change']['value']:+.3f}",
-                            _span(told["change"], True),
+                            *values,
+                            _share(change["value"], True),
+                            _span(change, True),
                         ]
                     )
+        title = f"feedback, {found['measure']}: {row['title'].strip()}"
+        _table(console, title, ["", "n", "before", "after", "change", "95 %"], rows)
         wrong = row["wrong"]
-        rows.append(
-            [
-                "  rated wrong, left first place",
-                str(wrong["rated"]),
-                "",
-                str(wrong["left_first_place"]),
-                "",
-                "",
-            ]
+        _dim(
+            console,
+            f"{wrong['left_first_place']} of {count(wrong['rated'], 'first hit')} that "
+            "were rated wrong left first place",
         )
-    head = [f"feedback, {found['measure']}", "n", "before", "after", "change", "95 %"]
-    _table(console, "", head, rows)
 
 
 def _scores(console: Console, found: dict[str, Any], one: dict[str, Any]) -> None:
-    rows = []
     for row in found["systems"]:
-        rows.append([row["title"].strip(), "", "", "", "", ""])
+        rows = []
         for name, told in row["kinds"].items():
             side = "above" if name == "own" else "below"
-            rows.append(
-                [
-                    f"  {name}",
-                    str(told["questions"]),
-                    f"{told['right']:.1%} {side}",
-                    *(f"{told[point]:.3f}" for point in ("p5", "p50", "p95")),
-                ]
-            )
-    head = [f"best score, bound {found['bound']}", "n", "right", "5 %", "median", "95 %"]
-    _table(console, "", head, rows)
+            points = [_share(told[point]) for point in ("p5", "p50", "p95")]
+            shown = "its own questions" if name == "own" else name
+            rows.append([shown, str(told["questions"]), f"{told['right']:.1%} {side}", *points])
+        title = f"best score, bound {found['bound']}: {row['title'].strip()}"
+        _table(console, title, ["", "n", "right", "5 %", "median", "95 %"], rows)
 
 
 def _associations(console: Console, found: dict[str, Any], one: dict[str, Any]) -> None:
@@ -163,38 +142,39 @@ def _associations(console: Console, found: dict[str, Any], one: dict[str, Any]) 
                 *(
                     cell
                     for way in ("one", "both")
-                    for cell in (f"{hidden[way][name]['value']:.3f}", _span(hidden[way][name]))
+                    for cell in (_share(hidden[way][name]["value"]), _span(hidden[way][name]))
                 ),
             ]
             for name in hidden["one"]
         ]
-        head = [
-            f"strongest response of {count(found['cues'], 'cue')} hidden, found in 10",
-            "one direction",
-            "95 %",
-            "both",
-            "95 %",
-        ]
+        title = (
+            f"strongest response of {count(found['cues'], 'cue')} hidden, in the first 10 new words"
+        )
+        _table(console, title, ["", "one direction", "95 %", "both", "95 %"], rows)
     else:
         points = ("@1", "@5", "@10")
         rows = [
-            [name, *(f"{told[point]['value']:.3f}" for point in points), _span(told["@1"])]
+            [name, *(_share(told[point]["value"]) for point in points), _span(told["@1"])]
             for name, told in found["ways"].items()
         ]
         rows += [
             [
                 f"  associate, {name} ({told['questions']})",
-                *(f"{told[point]:.3f}" for point in points),
+                *(_share(told[point]) for point in points),
                 "",
             ]
             for name, told in found["groups"].items()
         ]
-        head = [f"hidden tag of {count(found['held_out'], 'unseen note')}", *points, "95 % of @1"]
-    _table(console, "", head, rows)
+        title = f"one tag of {count(found['held_out'], 'unseen note')} hidden"
+        _table(console, title, ["", *points, "95 % of @1"], rows)
     ms = found["milliseconds"]
+    _dim(console, f"{ms['p50']:.3f} ms an answer (median; 95 % within {ms['p95']:.3f})")
+
+
+def _dim(console: Console, text: str) -> None:
     from rich.text import Text
 
-    console.print(Text(f" {ms['p50']:.3f} ms an answer (95 %: {ms['p95']:.3f})", style="dim"))
+    console.print(Text(f" {plain(text)}", style="dim"))
 
 
 PARTS: dict[str, Callable[[Console, Any, dict[str, Any]], None]] = {
@@ -206,6 +186,21 @@ PARTS: dict[str, Callable[[Console, Any, dict[str, Any]], None]] = {
 }
 
 
+def _short(name: str) -> str:
+    """The name of a measure in few characters."""
+    return name.replace("recall@", "r@")
+
+
+def _share(value: float, signed: bool = False) -> str:
+    """A share without the zero before its point.
+
+    Examples
+    --------
+    >>> _share(0.25), _share(1.0), _share(-0.25, True), _share(0.0, True)
+    ('.250', '1.000', '-.250', '+.000')
+    """
+    return f"{value:{'+' if signed else ''}.3f}".replace("0.", ".", 1)
+
+
 def _span(told: dict[str, float], signed: bool = False) -> str:
-    sign = "+" if signed else ""
-    return f"{told['low']:{sign}.3f}..{told['high']:{sign}.3f}"
+    return f"{_share(told['low'], signed)} {_share(told['high'], signed)}"

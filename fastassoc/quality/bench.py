@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import fastassoc as fa
-from fastassoc.embed import NAMES, available, resolve
-from fastassoc.errors import InvalidInput
+from fastassoc.embed import NAMES, Embedder, available, resolve
+from fastassoc.errors import EmbedderMismatch, InvalidInput
 from fastassoc.quality.associations import measure_norms, measure_tags
 from fastassoc.quality.finding import find
 from fastassoc.quality.lessons import measure_lessons
@@ -204,7 +204,7 @@ def _measure(
     ranked: Ranked,
 ) -> dict[str, Any]:
     places = places_of(asked, vectors, progress)
-    given = vectors.embedder is not None and _has_vectors(asked)
+    given = vectors.embedder is not None and _has_vectors(asked, vectors.embedder)
     systems = usable(SYSTEMS, given)
     more = usable(ABLATIONS, given) if options.ablations else []
     best = best_of(systems)
@@ -254,8 +254,15 @@ def _scored(best: System, vectors: bool) -> list[System]:
     return [best, without] if vectors and best.vector else [best]
 
 
-def _has_vectors(asked: AskedSet) -> bool:
+def _has_vectors(asked: AskedSet, embedder: Embedder) -> bool:
+    """Whether the notes have vectors; one's own must be of the embedder that is used."""
     if asked.store is None:
         return True
-    with fa.open(asked.store, create=False, read_only=True) as mem:
-        return mem.stats()["dim"] is not None
+    try:
+        with fa.open(asked.store, create=False, read_only=True, embedder=embedder) as mem:
+            return mem.stats()["dim"] is not None
+    except (EmbedderMismatch, InvalidInput) as error:
+        raise InvalidInput(
+            f"the embedder {embedder.name!r} does not fit {asked.store}: {error} The embedder "
+            "none leaves vectors out."
+        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,8 +63,8 @@ def load_multihop(name: str, path: Path, *, subjects: bool = True) -> AskedSet:
 
 
 def _group(mark: str, row: dict[str, Any]) -> str:
-    hops = mark.partition("__")[0]
-    return hops if "hop" in hops else str(row.get("type", ""))
+    hops = re.match(r"\d+hop", mark)
+    return hops[0] if hops else str(row.get("type", ""))
 
 
 def _passages(where: str, row: dict[str, Any]) -> Iterator[Passage]:

@@ -167,7 +167,7 @@ def _scores(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
         )
         rows = [
             [
-                name,
+                "its own" if name == "own" else name,
                 str(told["questions"]),
                 f"{told['right']:.3f}",
                 *(f"{told[point]:.3f}" for point in ("p5", "p50", "p95")),

@@ -68,7 +68,7 @@ SYSTEMS = (
     System("counts", "counts of links", "counts", vector=False),
     System("ppr", "personalised PageRank", "ppr"),
     System("links", "associations alone", "bridge", changes=PLAIN, how="links"),
-    System("links", "associations alone (by counts)", "counts", vector=False, how="links"),
+    System("links", "associations, by counts", "counts", vector=False, how="links"),
     System("bridge", "bridge", "bridge", changes=PLAIN),
     System("cover", "bridge with covering pick", "bridge", changes={"cover": True}),
 )
@@ -83,9 +83,9 @@ ABLATIONS = tuple(
     for name, title, changes in (
         ("text", "without the vector", {}),
         ("pin", "without the pin", {"pin": False}),
-        ("neighbours", "without links between notes", {"link_share": 0.0}),
-        ("subjects", "without weight on subjects", {"subject_weight": 0.0}),
-        ("stems", "without stems as bridges", {"stem": 0.0}),
+        ("neighbours", "without note links", {"link_share": 0.0}),
+        ("subjects", "without subject weight", {"subject_weight": 0.0}),
+        ("stems", "without stems", {"stem": 0.0}),
         ("crossing", "without the bridge", {"weight": 0.0}),
         ("seeds", "without spread seeds", {"cover_seeds": 0}),
     )
