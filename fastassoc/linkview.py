@@ -329,6 +329,20 @@ class LinkView:
         self.n_links = n_links
         self.threshold = rows.threshold
 
+    @property
+    def arrays(self) -> tuple[_A, _A, _A, _A, _A, _A, _A, _A]:
+        """What kernels of other modules take: the rows of the base, then the side list.
+
+        ``indptr, middle, cols, weights, stamps`` as in `Rows`, ``keys, weights, stamps`` as in
+        `Side`.
+        """
+        return self._args
+
+    @property
+    def tau(self) -> float:
+        """The time constant of decay in microseconds, infinite without decay."""
+        return self._tau
+
     def _both(self, threshold: float) -> bool:
         """Whether weak links matter: stored below the rows' threshold, yet at the asked one."""
         # a negative weight rises as it fades, so for thresholds <= 0 stored values bound nothing

@@ -11,7 +11,7 @@ from fastassoc.errors import InvalidInput, SettingsMismatch
 
 __all__ = ["AssociationRule", "LinkRule", "RetentionRule", "Settings"]
 
-RANKS = ("counts", "flat", "retention")
+RANKS = ("counts", "flat", "ppr", "retention")
 NAMES = ("fold", "exact")
 SESSION_LINKS = ("consecutive", "cosine", "none")
 GRID = 2.0**-20  # every step is a multiple of this, so that float64 sums of steps are exact
@@ -238,8 +238,8 @@ class Settings:
 
     *State* fields are fixed when the store is made. *Read* fields (``rank``, ``hop_factor``,
     ``max_fanout``, ``bm25_k1``, ``bm25_b``, ``recall_floor``, every rule's ``threshold``, all of
-    ``association`` and the read fields of ``retention``) may differ from one open to the next;
-    `Memory.configure` saves them.
+    ``association``, ``ppr_alpha``, ``ppr_eps`` and the read fields of ``retention``) may differ
+    from one open to the next; `Memory.configure` saves them.
 
     Parameters
     ----------
@@ -278,6 +278,10 @@ class Settings:
         Saturation and length normalisation of BM25.
     association : AssociationRule
         How `Memory.associate` weighs.
+    ppr_alpha : float
+        Share that stays at each node in the rank ``"ppr"``: the larger, the shorter the ways.
+    ppr_eps : float
+        Its exactness: a node lies at most this times its degree below its PageRank.
     recall_floor : float
         The least recall@10, measured on the store's own vectors, of an index over them.
 
@@ -315,6 +319,8 @@ class Settings:
     bm25_k1: float = _read(1.5)
     bm25_b: float = _read(0.75)
     association: AssociationRule = AssociationRule()
+    ppr_alpha: float = _read(0.5)
+    ppr_eps: float = _read(1e-6)
     recall_floor: float = _read(0.98)
 
     def __post_init__(self) -> None:
@@ -351,6 +357,8 @@ class Settings:
         _finite("valence_rate", self.valence_rate, 0.0, 1.0)
         _finite("recall_floor", self.recall_floor, 0.0, 1.0)
         _finite("hop_factor", self.hop_factor, 0.0, 1.0)
+        _finite("ppr_alpha", self.ppr_alpha, 0.01, 0.99)
+        _finite("ppr_eps", self.ppr_eps, 1e-9, 1e-2)
         _finite("bm25_k1", self.bm25_k1, 0.0, 100.0)
         _finite("bm25_b", self.bm25_b, 0.0, 1.0)
         _need(

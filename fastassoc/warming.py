@@ -61,6 +61,7 @@ def _steps(mem: Any) -> list[Callable[[], object]]:
         lambda: mem.read(like=mem.recent(limit=1)[0].id),
         lambda: mem.read(like=mem.recent(limit=1)[0].id, rank="flat"),
         lambda: mem.read_batch([{"concepts": ["a"]}, "beta"]),
+        lambda: mem.read("beta", rank="ppr"),
         lambda: mem.associate(["a"]),
         lambda: mem.graph(["a"]),
         lambda: mem.forget([mem.recent(limit=1)[0].id]),

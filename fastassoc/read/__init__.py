@@ -10,6 +10,7 @@ from fastassoc.answers import Recall
 from fastassoc.query import Query
 from fastassoc.read.explain import explain
 from fastassoc.read.merge import merge
+from fastassoc.read.ppr import score_ppr
 from fastassoc.read.ranks import Scored, plan, score_counts, score_flat
 from fastassoc.read.retention import score_retention
 from fastassoc.read.scan import Scan, is_held, scan, search
@@ -22,6 +23,7 @@ Rank = Callable[[StateView, Query, Settings, Scan, int, int], Scored]
 RANKED: dict[str, Rank] = {
     "counts": score_counts,
     "flat": score_flat,
+    "ppr": score_ppr,
     "retention": score_retention,
 }
 NEAREST = 100  # how many of the nearest notes a read looks at, at least
@@ -35,7 +37,7 @@ REPLACED = (
 def needs_text(query: Query, settings: Settings) -> bool:
     """Whether a read of this query looks at the text index."""
     rank = query.rank or settings.rank
-    return query.text is not None or rank == "flat" or bool(query.like)
+    return query.text is not None or rank in {"flat", "ppr"} or bool(query.like)
 
 
 def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:

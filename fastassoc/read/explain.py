@@ -96,10 +96,17 @@ class Paths:
 
     def through(self, one: Placed) -> list[int]:
         """The expanded concepts that a note carries, by name."""
+        if self._scored.way is not None:
+            way = self._scored.way(one.row)
+            last = [a for kind, a, b in way if (kind, b) == ("into", one.row)]
+            self.strengths.update({c: self._scored.reached[c] for c in last})
+            return [c for c in last if c not in self.named]
         return sorted((c for c in one.concepts if c in self.strengths), key=self._concept)
 
     def path(self, one: Placed, through: Sequence[int]) -> list[Step]:
         """From what the query named to the note, over concepts, then over notes."""
+        if self._scored.way is not None:
+            return [self._taken(*step) for step in self._scored.way(one.row)]
         note = self._note(one.row)
         path: list[Step] = []
         for concept in (*(c for c in one.concepts if c in self.named), *through):
@@ -111,6 +118,14 @@ class Paths:
             path += self._to_seed(steps[0][0])
             path += [self._step(a, b, "note") for a, b in steps]
         return path
+
+    def _taken(self, kind: str, a: int, b: int) -> Step:
+        """A step over notes and concepts alike."""
+        if kind == "into":
+            return carries(self._concept(a), self._note(b))
+        if kind == "out of":
+            return carries(self._note(a), self._concept(b))
+        return self._step(a, b, "note")
 
     def _to_concept(self, concept: int) -> list[Step]:
         links = self._links.get(concept)

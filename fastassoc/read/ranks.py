@@ -15,12 +15,13 @@ from fastassoc.read.scan import Scan
 from fastassoc.settings import Settings
 from fastassoc.state import StateView
 
-__all__ = ["Parts", "Scored", "expanded", "plan", "score_counts", "score_flat"]
+__all__ = ["Parts", "Scored", "Way", "expanded", "plan", "score_counts", "score_flat"]
 
 Rows = NDArray[np.int32]
 Scores = NDArray[np.float64]
 Parts = dict[str, float]  # what a rank score is the sum of, by name
 Ordered = list[tuple[int, float]]  # rows with their scores, best first
+Way = tuple[str, int, int]  # "into" (concept, row), "out of" (row, concept), "note" (row, row)
 
 
 @dataclass
@@ -45,6 +46,10 @@ class Scored:
     share : float
     walk : Expansion or None
         What note links led to.
+    way : callable or None
+        From a row to the steps that led to it, where a rank walks over notes and concepts alike.
+    reached : dict of int to float
+        How strongly each concept on those ways was reached.
     """
 
     candidates: Ordered
@@ -55,6 +60,8 @@ class Scored:
     associated: Ordered = field(default_factory=list)
     share: float = 0.0
     walk: Expansion | None = None
+    way: Callable[[int], list[Way]] | None = None
+    reached: dict[int, float] = field(default_factory=dict)
 
 
 def plan(query: Query, settings: Settings, found: Scan) -> str:
