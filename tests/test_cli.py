@@ -232,9 +232,11 @@ def test_links_are_shown_taught_and_cut(run: Run, made: Path, tmp_path: Path) ->
     assert json.loads(one)["weight"] == 2
     top = json.loads(run("links", "top", "-n", 1, "--taught", "--json", "--store", made).stdout)
     assert top["a"] == "cache"
-    assert "cache" in run("associate", "timeout", "--store", made).stdout
+    linked = json.loads(run("associate", "timeout", "--json", "--store", made).stdout)
+    assert linked[0]["concept"] == "cache"
     run("unlink", "timeout", "cache", "--store", made)
-    assert "cache" not in run("associate", "timeout", "--store", made).stdout
+    linked = json.loads(run("associate", "timeout", "--json", "--store", made).stdout)
+    assert [one["concept"] for one in linked][:2] == ["retry", "deploy"]
     nothing = run("links", "show", "kafka", "--store", made)
     assert nothing.stdout == ""
     assert nothing.stderr

@@ -60,6 +60,22 @@ def ordered_row(
         strong, strong_end = indptr[row], middle[row]
         weak, weak_end = middle[row], indptr[row + 1]
     used = 0
+    if side == side_keys.size or np.int64(side_keys[side] >> _HALF) != row:
+        while strong < strong_end or weak < weak_end:
+            if weak == weak_end or (strong < strong_end and cols[strong] < cols[weak]):
+                place = strong
+                strong += 1
+            else:
+                place = weak
+                weak += 1
+            weight = weights[place]
+            if stamps.size:
+                weight = faded(weight, stamps[place], now, tau)
+            if weight > 0.0:
+                out_ids[used] = cols[place]
+                out_weights[used] = weight
+                used += 1
+        return used
     none = np.int64(1) << 40  # beyond every id
     while True:
         a = np.int64(cols[strong]) if strong < strong_end else none
@@ -138,11 +154,11 @@ def _walk(
             degree = 0.0
             for j in range(n):
                 degree += near[j]
-            total = 0.0
-            for j in range(n):
-                other = near_ids[j]
-                share = near[j] / degree
-                if back > 0.0:
+            total = degree
+            if back > 0.0:
+                total = 0.0
+                for j in range(n):
+                    other = near_ids[j]
                     if degrees[other] == UNKNOWN:
                         m = ordered_row(
                             np.int64(other), now, tau, indptr, middle, cols, weights, stamps,
@@ -153,11 +169,11 @@ def _walk(
                             degrees[other] += far[k]
                         summed[known] = other
                         known += 1
-                    share += back * near[j] / degrees[other]
-                near[j] = share
-                total += share
+                    near[j] = near[j] / degree + back * near[j] / degrees[other]
+                    total += near[j]
+            flow = (1.0 - stay) * here[row]
             for j in range(n):
-                gain = (1.0 - stay) * here[row] * near[j] / total
+                gain = flow * near[j] / total
                 other = near_ids[j]
                 if gain > 0.0:
                     if there[other] == 0.0:
