@@ -223,9 +223,11 @@ def _push(
                 state[other] = 1
                 touched[count] = other
                 count += 1
-            # a degree once known saves the look at a node that has too little
+            # what is known of a degree saves the look at a node that has too little
             known = degree[other]
-            if state[other] == 1 and (known == UNKNOWN or rest[other] > eps * known):
+            if known == UNKNOWN:
+                known = np.float64(ptr[other + 1] - ptr[other]) if other < n else 0.0
+            if state[other] == 1 and rest[other] > eps * known:
                 state[other] = 2
                 end = head + waiting
                 queue[end if end < queue.size else end - queue.size] = other
