@@ -425,6 +425,53 @@ class LinkView:
             steps = [Hop(hop_ids[i:j], raw[i:j], parents[i:j]) for i, j in pairwise(cuts)]
         return Expansion(ids, strengths, steps, float(hop_factor))
 
+    def best_of(
+        self,
+        sources: ArrayLike,
+        scores: ArrayLike,
+        *,
+        threshold: float,
+        now: int = 0,
+        allowed: NDArray[np.uint8] | None = None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """For each id that is linked to a source: the best score among its sources.
+
+        Parameters
+        ----------
+        sources : uint32[q]
+            Distinct ids; they may be reached, too.
+        scores : float64[q]
+        threshold : float
+            The least effective weight of a link, inclusive.
+        now : int
+            Time of the read, microseconds UTC.
+        allowed : uint8[ids], optional
+            1 for ids that may be reached; by default all.
+
+        Returns
+        -------
+        ids : int64[m]
+            Ascending.
+        scores : float64[m]
+        """
+        scratch = _scratch
+        scratch.need(self.n_ids)
+        cut = float(threshold)
+        found: tuple[NDArray[np.int64], NDArray[np.float64]] = kernels.best_of(
+            np.array(sources, np.uint32),
+            np.array(scores, np.float64),
+            _ALL if allowed is None else allowed,
+            cut,
+            self._both(cut),
+            now,
+            self._tau,
+            *self._args,
+            scratch.reals,
+            scratch.ids,
+            scratch.words,
+        )
+        return found
+
     def neighbours(
         self, concept: int, *, min_weight: float = -math.inf, now: int = 0
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from fastassoc.columns import Growable
 from fastassoc.errors import InvalidInput
+from fastassoc.kernels import mentions, reading
 from fastassoc.kernels import postings as kernels
-from fastassoc.kernels import reading
 
 __all__ = ["CountRead", "Postings", "PostingsView", "zeros"]
 
@@ -234,6 +234,72 @@ class PostingsView:
                 zeros("rows", self.n_rows), zeros("terms", self.n_terms),
             )
         )  # fmt: skip
+
+
+_NO_MAP: NDArray[np.int32] = np.empty(0, np.int32)
+
+
+def list_sizes(lists: PostingsView, ids: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """How many rows hold each of some terms, int64 [len(ids)]; dead rows included."""
+    sizes: NDArray[np.int64] = mentions.count_lists(lists.indptr, lists.tail, lists.late, ids)
+    return sizes
+
+
+def gather(
+    lists: PostingsView,
+    ids: NDArray[np.uint32],
+    weights: NDArray[np.float64],
+    allowed: NDArray[np.uint8],
+    rows_of: NDArray[np.int32] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Sum, for each allowed row that holds any of some terms, the weights of those that it holds.
+
+    The work is that of the lists of these terms, whatever the number of rows.
+
+    Parameters
+    ----------
+    lists : PostingsView
+    ids : uint32 [m]
+        Distinct terms, ascending: a row's sum is taken in this order.
+    weights : float64 [m]
+    allowed : uint8 [n_rows]
+        1 where a row may be found.
+    rows_of : int32 [lists.n_rows], optional
+        The row that each row of the lists stands for, negative for none; else it is the row.
+
+    Returns
+    -------
+    rows : int64 [r]
+        Ascending.
+    sums : float64 [r]
+
+    Raises
+    ------
+    InvalidInput
+        Arrays that do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lists = Postings(with_values=False)
+    >>> lists.append(np.array([0, 1, 1], np.uint32), np.array([0, 2, 3]))
+    >>> ids, weights = np.array([0, 1], np.uint32), np.array([0.5, 2.0])
+    >>> gather(lists.view(), ids, weights, np.ones(2, np.uint8))
+    (array([0, 1]), array([2.5, 2. ]))
+    """
+    if len(ids) != len(weights):
+        raise InvalidInput(f"{len(weights)} weights for {len(ids)} terms; give one a term.")
+    if rows_of is None and allowed.size < lists.n_rows:
+        raise InvalidInput(
+            f"allowed has {allowed.size} rows, the postings have {lists.n_rows}; give one value "
+            "a row."
+        )
+    found: tuple[NDArray[np.int64], NDArray[np.float64]] = mentions.gather_rows(
+        lists.indptr, lists.base_rows, lists.tail, lists.late, ids, weights,
+        _NO_MAP if rows_of is None else rows_of, rows_of is not None,
+        allowed, zeros("rows", allowed.size),
+    )  # fmt: skip
+    return found
 
 
 class Postings:

@@ -9,9 +9,9 @@ from typing import Any
 
 from fastassoc.errors import InvalidInput, SettingsMismatch
 
-__all__ = ["AssociationRule", "LinkRule", "RetentionRule", "Settings"]
+__all__ = ["AssociationRule", "BridgeRule", "LinkRule", "RetentionRule", "Settings"]
 
-RANKS = ("counts", "flat", "ppr", "retention")
+RANKS = ("counts", "flat", "bridge", "ppr", "retention")
 NAMES = ("fold", "exact")
 SESSION_LINKS = ("consecutive", "cosine", "none")
 GRID = 2.0**-20  # every step is a multiple of this, so that float64 sums of steps are exact
@@ -233,6 +233,124 @@ class AssociationRule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BridgeRule:
+    """The default read, step by step: every constant that it goes by. All are read fields.
+
+    Parameters
+    ----------
+    flat_share : float
+        1. ``flat = flat_share d + (1 - flat_share) b``: cosine d and BM25 b, each by its maximum.
+    subject_weight : float
+        2. ``s0 = flat + subject_weight u``, u being the idf of the question's concepts that a note
+        declares as subjects, by its maximum.
+    seeds : int
+        3. Seeds are the first so many by s0; ``p(h) = (s0(h) / s0(first)) ^ seed_power``,
+    seed_power, unnamed : float
+        times `unnamed` where h mentions no concept of the question.
+    mention, subject, saturation : float
+        4. ``L = x / (x + saturation)``, x the sum over concepts c of h that the question does not
+        name of ``df ^ -1/2`` times `mention` if n mentions c, plus `subject` if c is its subject.
+    stem, capital_stem, plain_stem : float
+        Factor of a stem; of one that the corpus mostly writes with a capital, and of any other,
+        where the seed is rich.
+    capitals : bool
+        Whether seeds with a subject and `rich_concepts` concepts or more are rich.
+    rich_concepts : int
+    max_df, hub_least : int
+        Concepts and stems on more notes than `max_df`, or than `hub_least` and
+    hub_share : float
+        this share of all notes, lead nowhere.
+    weight, base : float
+        6. ``s = s0 + weight max over h of p(h) L(h, n) (base + R)``, R being BM25 of n over the
+        words of the question that h lacks.
+    pin : bool
+        7. Whether the first note of flat stays in front, by `pin_lift`.
+    pin_lift : float
+    cover : bool
+        Whether the first notes are chosen together where they declare subjects.
+    titled_share, gate_least, gate_width : float
+        The gate ``a = clip((open - gate_least) / gate_width, 0, 1)``, 0 unless this share of the
+        first notes declares a subject; open is the least idf that one of them lacks.
+    gate_notes, spread_seeds, spread_pool, pool, picks : int
+    spread_words, spread_subjects : float
+    pick_loss, pick_covered, pick_same, pick_gain, pick_open : float
+        What a pick loses for words that picks cover, and by those of the same subject; what it
+        gains by a bridge with words still open, and as the subject of a concept still open.
+    deal : float
+        How much lower each place of the pool lies.
+    link_share : float
+        8. A note gains this share of the best score among the notes that it is linked to.
+
+    Raises
+    ------
+    InvalidInput
+        A value is out of its range.
+
+    Examples
+    --------
+    >>> BridgeRule().seeds
+    5
+    """
+
+    flat_share: float = _read(0.5)
+    subject_weight: float = _read(0.4)
+    seeds: int = _read(5)
+    seed_power: float = _read(2.0)
+    unnamed: float = _read(0.5)
+    mention: float = _read(0.5)
+    subject: float = _read(1.0)
+    saturation: float = _read(0.5)
+    stem: float = _read(0.5)
+    capitals: bool = _read(True)
+    capital_stem: float = _read(0.75)
+    plain_stem: float = _read(0.15)
+    rich_concepts: int = _read(4)
+    max_df: int = _read(50)
+    hub_least: int = _read(20)
+    hub_share: float = _read(0.1)
+    weight: float = _read(2.5)
+    base: float = _read(0.3)
+    pin: bool = _read(True)
+    pin_lift: float = _read(1e-6)
+    cover: bool = _read(True)
+    titled_share: float = _read(0.5)
+    gate_notes: int = _read(10)
+    gate_least: float = _read(0.5)
+    gate_width: float = _read(0.5)
+    spread_seeds: int = _read(5)
+    spread_pool: int = _read(30)
+    spread_words: float = _read(0.5)
+    spread_subjects: float = _read(0.4)
+    pool: int = _read(50)
+    picks: int = _read(5)
+    pick_loss: float = _read(0.5)
+    pick_covered: float = _read(0.4)
+    pick_same: float = _read(1.1)
+    pick_gain: float = _read(2.0)
+    pick_open: float = _read(0.6)
+    deal: float = _read(1e-9)
+    link_share: float = _read(0.5)
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(f.default, bool):
+                good = isinstance(value, bool)
+                _need(good, f"setting {f.name}: found {value!r}, expected True or False.")
+            elif isinstance(f.default, int):
+                good = type(value) is int and 1 <= value <= 10_000
+                _need(
+                    good,
+                    f"setting {f.name}: found {value!r}, expected a whole number from 1 to 10000.",
+                )
+            else:
+                _finite(f.name, value, 0.0, 1e6)
+        _finite("flat_share", self.flat_share, 0.0, 1.0)
+        for name in ("saturation", "gate_width"):
+            _finite(name, getattr(self, name), 1e-9, 1e6)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a store is made with, and how it is read.
 
@@ -267,9 +385,10 @@ class Settings:
     valence_rate : float
         Share of the way that an outcome moves a valence.
     retention : RetentionRule
+    bridge : BridgeRule
     rank : str or None
-        The default rank; None reads ``"flat"`` with a vector, named concepts by ``"counts"`` and
-        other text ``"flat"``.
+        The default rank; None reads a query of concepts alone by ``"counts"``, any other by
+        ``"bridge"``.
     hop_factor : float
         Factor for each step after the first.
     max_fanout : int or None
@@ -313,6 +432,7 @@ class Settings:
     reinforce_step: float = 0.0
     valence_rate: float = 0.3
     retention: RetentionRule = RetentionRule()
+    bridge: BridgeRule = BridgeRule()
     rank: str | None = _read(None)
     hop_factor: float = _read(1.0)
     max_fanout: int | None = _read(None)

@@ -17,8 +17,8 @@ from fastassoc.columns import Growable
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import postings as kernels
 from fastassoc.kernels import reading
-from fastassoc.postings import Postings, PostingsView, zeros
-from fastassoc.words import STOP_WORDS, Stemmer, tokens
+from fastassoc.postings import Postings, PostingsView, list_sizes, zeros
+from fastassoc.words import STOP_WORDS, Stemmer, capitals, tokens
 
 __all__ = ["TextIndex", "TextView"]
 
@@ -80,6 +80,7 @@ class TextView:
     lengths: NDArray[np.int32]
     _removed: NDArray[np.int64]
     _terms: _Terms
+    _capitals: NDArray[np.int64]
 
     @property
     def n_terms(self) -> int:
@@ -134,6 +135,18 @@ class TextView:
             return 0
         removed = int(self._removed[term]) if term < self._removed.size else 0
         return self.postings.count(term) - removed
+
+    def dfs_of(self, terms: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Live texts that hold each of some terms, int64 [len(terms)]."""
+        dfs = list_sizes(self.postings, terms)
+        known = terms < self._removed.size
+        dfs[known] -= self._removed[terms[known]]
+        return dfs
+
+    def capitalised(self, terms: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Which terms the live texts mostly write with a capital, bool [len(terms)]."""
+        mostly: NDArray[np.bool_] = 2 * self._capitals[terms, 0] > self._capitals[terms, 1]
+        return mostly
 
     def idf(self, term: int) -> float:
         """``ln(1 + (N - df + 0.5) / (df + 0.5))`` with N and df over the live texts."""
@@ -259,6 +272,8 @@ class TextIndex:
         self._total_length = 0
         self._removed: NDArray[np.int64] = np.zeros(0, np.int64)
         self._counts: NDArray[np.int32] = np.zeros(1024, np.int32)
+        self._uppers = Growable(np.uint16)  # of each posting: how often with a capital
+        self._capitals: NDArray[np.int64] = np.zeros((0, 2), np.int64)
         self._view: TextView | None = None
 
     @property
@@ -279,22 +294,44 @@ class TextIndex:
     def _append(self, texts: Sequence[str]) -> None:
         term_of = self._terms.__getitem__
         found: list[int] = []
+        upper: list[bool] = []
         ends = [0]
         for text in texts:
-            found += map(term_of, tokens(text))
+            words = tokens(text)
+            found += map(term_of, words)
+            upper += capitals(text, len(words))
             ends.append(len(found))
         n_stems = len(self._terms.stems)
         if n_stems > self._counts.size:
             self._counts = np.zeros(n_stems + n_stems // 2, np.int32)
-        ids, frequencies, ptr, lengths = kernels.count_rows(
-            np.array(found, np.int32), np.array(ends, np.int64), self._counts
-        )
+        terms, cuts = np.array(found, np.int32), np.array(ends, np.int64)
+        ids, frequencies, ptr, lengths = kernels.count_rows(terms, cuts, self._counts)
+        uppers = np.empty(ids.size, np.uint16)
+        kernels.count_marked(terms, cuts, np.array(upper, np.bool_), ids, ptr, self._counts, uppers)
+        self._uppers.append(uppers)
+        self._count_capitals(ids, uppers, frequencies, 1)
         self.postings.append(ids, ptr, frequencies)
         self._lengths.append(lengths)
         self._alive.append(np.ones(lengths.size, np.uint8))
         self._n_live += lengths.size
         self._total_length += int(lengths.sum())
         self._view = None
+
+    def _count_capitals(
+        self,
+        terms: NDArray[np.uint32],
+        uppers: NDArray[np.uint16],
+        frequencies: NDArray[np.float32],
+        step: int,
+    ) -> None:
+        """Count how often terms are written with a capital, and how often at all."""
+        size = len(self._terms.stems)
+        counts = np.zeros((size, 2), np.int64)  # a new array: views keep the old one
+        counts[: len(self._capitals)] = self._capitals
+        for column, values in ((0, uppers.astype(np.float64)), (1, frequencies)):
+            added = np.bincount(terms, weights=values, minlength=size)
+            counts[:, column] += step * added.astype(np.int64)
+        self._capitals = counts
 
     def remove(self, rows: Iterable[int]) -> None:
         """Leave texts out of every count; rows removed before are skipped.
@@ -319,8 +356,17 @@ class TextIndex:
         self._total_length -= int(self._lengths.array[wanted].sum(dtype=np.int64))
         removed = np.zeros(self.postings.n_terms, np.int64)  # a new array: views keep the old one
         removed[: self._removed.size] = self._removed
-        for row in wanted.tolist():
-            removed[self.postings.row(row)[0]] += 1
+        ptr = self.postings.forward()[1]
+        spans = [slice(ptr[row], ptr[row + 1]) for row in wanted.tolist()]
+        lists = [self.postings.row(row) for row in wanted.tolist()]
+        for terms, _ in lists:
+            removed[terms] += 1
+        self._count_capitals(
+            np.concatenate([terms for terms, _ in lists]),
+            np.concatenate([self._uppers.array[span] for span in spans]),
+            np.concatenate([frequencies for _, frequencies in lists]),
+            -1,
+        )
         self._removed = removed
         self._view = None
 
@@ -330,6 +376,6 @@ class TextIndex:
         if view is None:
             view = self._view = TextView(
                 self.n_rows, self._n_live, self._total_length, self.postings.view(),
-                self._lengths.array, self._removed, self._terms,
+                self._lengths.array, self._removed, self._terms, self._capitals,
             )  # fmt: skip
         return view

@@ -15,6 +15,7 @@ __all__ = [
     "STARTERS",
     "STOP_WORDS",
     "Stemmer",
+    "capitals",
     "casefold",
     "fold",
     "spans",
@@ -48,6 +49,7 @@ _marks = _Marks()
 _KEPT = "".join(chr(c) for r in ((0x900, 0x1D00), (0xA800, 0xAC00)) for c in range(*r)
                 if _is_kept_mark(c))  # fmt: skip
 _ascii_tokens = re.compile(r"[a-z0-9]+").findall
+_written_tokens = re.compile(r"[A-Za-z0-9]+").findall
 _any_token = re.compile(rf"(?:[^\W_]|[{_KEPT}])+")
 _any_tokens = _any_token.findall
 
@@ -94,6 +96,22 @@ def tokens(text: str) -> list[str]:
     if text.isascii():
         return cast(list[str], _ascii_tokens(text.lower()))
     return cast(list[str], _any_tokens(fold(text)))
+
+
+def capitals(text: str, n: int) -> list[bool]:
+    """Which of the `tokens` of a text, `n` in all, begin with a capital in it as written.
+
+    Examples
+    --------
+    >>> capitals("The Élan of 3Com", 4)
+    [True, True, False, False]
+    """
+    if text.isascii():
+        return ["@" < word[0] < "[" for word in _written_tokens(text)]
+    words = _any_tokens(unicodedata.normalize("NFC", text))
+    if len(words) == n:
+        return [word[0].isupper() for word in words]
+    return [text[start].isupper() for start, _ in spans(text)]
 
 
 def spans(text: str) -> list[tuple[int, int]]:

@@ -1246,6 +1246,74 @@ def _expand(
 expand = jit(_expand)
 
 
+def _best_of(
+    sources: Array,
+    scores: Array,
+    allowed: Array,
+    threshold: float,
+    both: bool,
+    now: int,
+    tau: float,
+    indptr: Array,
+    middle: Array,
+    cols: Array,
+    weights: Array,
+    stamps: Array,
+    side_keys: Array,
+    side_weights: Array,
+    side_stamps: Array,
+    scratch_reals: Array,
+    scratch_ids: Array,
+    words: Array,
+) -> tuple[Array, Array]:
+    """Ids linked to any of `sources` (uint32[q]), ascending, with the best of their `scores`.
+
+    Scratch and `allowed` as for `expand`.
+    """
+    best, link_weights = scratch_reals[0], scratch_reals[1]
+    touched, link_ids = scratch_ids[0], scratch_ids[2]
+    size = 0
+    for s in range(sources.size):
+        source: Any = np.int64(sources[s])
+        if source >= best.size:
+            continue
+        n = row_links(
+            source,
+            threshold,
+            both,
+            now,
+            tau,
+            indptr,
+            middle,
+            cols,
+            weights,
+            stamps,
+            side_keys,
+            side_weights,
+            side_stamps,
+            link_ids,
+            link_weights,
+        )
+        for i in range(n):
+            col = link_ids[i]
+            if allowed.size > 0 and (col >= allowed.size or allowed[col] == 0):
+                continue
+            if best[col] == -math.inf:
+                touched[size] = col
+                size += 1
+            best[col] = max(best[col], scores[s])
+    ascending(touched, size, words)
+    ids, found = np.empty(size, np.int64), np.empty(size, np.float64)
+    for i in range(size):
+        ids[i] = touched[i]
+        found[i] = best[touched[i]]
+        best[touched[i]] = -math.inf
+    return ids, found
+
+
+best_of = jit(_best_of)
+
+
 # ---- pairs --------------------------------------------------------------------------------------
 
 

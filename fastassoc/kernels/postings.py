@@ -160,3 +160,29 @@ extend_base = jit(_extend_base)
 tail_keys = jit(_tail_keys)
 merge_tail = jit(_merge_tail)
 count_rows = jit(_count_rows)
+
+
+def _count_marked(
+    tokens: NDArray[np.int32],
+    ptr: NDArray[np.int64],
+    marked: NDArray[np.bool_],
+    ids: NDArray[np.uint32],
+    row_ptr: NDArray[np.int64],
+    counts: NDArray[np.int32],
+    out: NDArray[np.uint16],
+) -> None:
+    """How many marked tokens of each text are its distinct ids, as `count_rows` gave them.
+
+    `tokens` int32 [m], `ptr` int64 [r + 1], `marked` bool [m], `ids` uint32 [u], `row_ptr` int64
+    [r + 1], `counts` int32 [n_terms]: scratch, all zeros, left so; `out` uint16 [u], at most 65535.
+    """
+    for row in range(ptr.size - 1):
+        for i in range(ptr[row], ptr[row + 1]):
+            if marked[i] and tokens[i] >= 0:
+                counts[tokens[i]] += 1
+        for i in range(row_ptr[row], row_ptr[row + 1]):
+            out[i] = min(counts[ids[i]], 65535)
+            counts[ids[i]] = 0
+
+
+count_marked = jit(_count_marked)

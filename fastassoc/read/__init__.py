@@ -8,6 +8,7 @@ from time import perf_counter
 
 from fastassoc.answers import Recall
 from fastassoc.query import Query
+from fastassoc.read.bridge import score_bridge
 from fastassoc.read.explain import explain
 from fastassoc.read.merge import merge
 from fastassoc.read.ppr import score_ppr
@@ -24,6 +25,7 @@ RANKED: dict[str, Rank] = {
     "counts": score_counts,
     "flat": score_flat,
     "ppr": score_ppr,
+    "bridge": score_bridge,
     "retention": score_retention,
 }
 NEAREST = 100  # how many of the nearest notes a read looks at, at least
@@ -37,7 +39,9 @@ REPLACED = (
 def needs_text(query: Query, settings: Settings) -> bool:
     """Whether a read of this query looks at the text index."""
     rank = query.rank or settings.rank
-    return query.text is not None or rank in {"flat", "ppr"} or bool(query.like)
+    if query.text is not None or query.like:
+        return True
+    return rank in {"flat", "ppr", "bridge"} or (rank is None and query.vector is not None)
 
 
 def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
@@ -54,7 +58,9 @@ def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
     """
     clock = Clock()
     if not needs_text(query, settings):
-        view = replace(view, text=None)  # others may have asked for it: no answer depends on that
+        view = replace(
+            view, text=None, mentions=None
+        )  # others may have asked for it: no answer depends on that
     query, found = scan(view, query)
     rank = plan(query, settings, found)
     pool = query.k + len(found.exact) + (4 * query.k if query.diversity else 0)

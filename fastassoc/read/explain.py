@@ -40,7 +40,8 @@ def explain(
     name = view.vocabulary.name
     for one, cosine in zip(placed, cosines, strict=True):
         # by counts, what links bring is part of every score; else of an associated note's only
-        through = paths.through(one) if rank == "counts" or one.source == "association" else []
+        told = rank in {"counts", "bridge"} or one.source == "association"
+        through = paths.through(one) if told else []
         hit = hit_of(view, one, paths.path(one, through), through, found.coverage, cosine)
         hits.append(hit)
         reached.update({name(concept): paths.strengths[concept] for concept in through})
@@ -100,7 +101,7 @@ class Paths:
             way = self._scored.way(one.row)
             last = [a for kind, a, b in way if (kind, b) == ("into", one.row)]
             self.strengths.update({c: self._scored.reached[c] for c in last})
-            return [c for c in last if c not in self.named]
+            return sorted((c for c in last if c not in self.named), key=self._concept)
         return sorted((c for c in one.concepts if c in self.strengths), key=self._concept)
 
     def path(self, one: Placed, through: Sequence[int]) -> list[Step]:

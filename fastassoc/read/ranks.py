@@ -65,11 +65,11 @@ class Scored:
 
 
 def plan(query: Query, settings: Settings, found: Scan) -> str:
-    """The rank to use: what was asked for; else flat with a vector; else counts for concepts."""
+    """The rank to use: what was asked for; else counts for concepts alone, else the bridge."""
     if query.rank or settings.rank:
         return str(query.rank or settings.rank)
-    words = found.words or (query.like is not None and len(found.terms))
-    return "flat" if query.vector is not None or (words and not found.named) else "counts"
+    alone = query.text is None and query.like is None and query.vector is None
+    return "counts" if alone else "bridge"
 
 
 # -- counts -------------------------------------------------------------------------------------

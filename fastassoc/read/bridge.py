@@ -1,0 +1,492 @@
+"""The rank for questions that no single note answers: over what the best notes name, to others.
+
+From the first notes that answer a question directly, the concepts that the question does not name
+lead to other notes; a note gains by how rare these are and by the words of the question that the
+first note lacks. Where notes declare subjects, the first five are chosen together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastassoc.mentionindex import MentionView
+from fastassoc.postings import gather
+from fastassoc.query import Query
+from fastassoc.read.ranks import Cosines, Parts, Scored, Way
+from fastassoc.read.scan import Scan
+from fastassoc.settings import Settings
+from fastassoc.state import StateView
+from fastassoc.text import TextView
+
+__all__ = ["score_bridge"]
+
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float64]
+PARTS = ("vector", "text", "subject", "bridge", "pin", "cover", "links")
+NO_ROWS = np.empty(0, np.int64)
+
+
+def score_bridge(
+    view: StateView, query: Query, settings: Settings, found: Scan, now: int, pool: int
+) -> Scored:
+    """The default read; see `BridgeRule` for its steps and constants."""
+    if view.text is None or view.mentions is None:
+        raise ValueError("the bridge reads the text index")
+    board = Board(view, view.text, view.mentions, settings, found)
+    board.begin(pool)
+    first = board.order(board.first)
+    direct = set(board.rows[first[: query.k]].tolist())
+    seeds, a = Seeds(board), 0.0
+    if len(first) and board.first[first[0]] > 0.0:
+        a = gate(board, first) if settings.bridge.cover else 0.0
+        taken = board.rows[first[: settings.bridge.seeds]].tolist()
+        if a > 0.0:
+            taken += [row for row in spread_seeds(board, first, a) if row not in taken]
+        seeds.cross(taken)
+    pin(board)
+    if a > 0.0:
+        cover(board, seeds, a)
+    links(board, now, pool)
+    made = {int(board.rows[place]): board.parts_at(place) for place in board.best(pool)}
+    totals = {row: math.fsum(parts.values()) for row, parts in made.items()}
+    order = sorted((row for row in made if totals[row] > 0.0), key=lambda r: (-totals[r], r))
+    made.update((row, board.parts_at(board.place(row))) for row in found.exact)
+    return Scored(
+        [(row, totals[row]) for row in order[:pool]],
+        direct,
+        lambda row, score, asked: made[row],
+        {row: math.fsum(made[row].values()) for row in found.exact},
+        way=seeds.way,
+        reached=seeds.reached,
+    )
+
+
+class Board:
+    """The notes that can come first, with everything that adds to their scores, by place.
+
+    Every other allowed note has no word, no subject and no bridge: its score is `rest`.
+
+    Attributes
+    ----------
+    rows : int64 [m]
+        In the order in which they came in.
+    words : float64 [m, t]
+        BM25 weight of each of the question's words, by the best note's sum.
+    parts : dict of str to float64 [m]
+    """
+
+    def __init__(
+        self,
+        view: StateView,
+        text: TextView,
+        mentions: MentionView,
+        settings: Settings,
+        found: Scan,
+    ) -> None:
+        self.view, self.text, self.mentions = view, text, mentions
+        self.settings, self.rule, self.found = settings, settings.bridge, found
+        self.terms = [int(term) for term in found.terms]
+        self.idf = np.array([text.idf(term) for term in self.terms])
+        self.named = np.array(sorted(found.named), np.uint32)
+        self.cap = max(self.rule.hub_least, self.rule.hub_share * mentions.n_live)
+        self.rows = NO_ROWS
+        self.words = np.zeros((0, len(self.terms)))
+        self.parts = {name: np.zeros(0) for name in PARTS}
+        self._places: dict[int, int] = {}
+        self._near = Cosines(found)
+        self._top = 1.0
+        self._subjects = (NO_ROWS, np.zeros(0))
+        self.subject_top = 1.0
+
+    def begin(self, pool: int) -> None:
+        """Take in the nearest notes, the best by text, and those about a named concept."""
+        view, found, settings = self.view, self.found, self.settings
+        near = NO_ROWS if found.near is None else found.near[0]
+        best = NO_ROWS
+        if self.terms:
+            options = settings.bm25_k1, settings.bm25_b
+            n = pool + len(near)
+            best = self.text.best(found.terms, *options, found.allowed, n)[0].astype(np.int64)
+            self._top = float(self._weights(best[:1]).sum()) or 1.0 if len(best) else 1.0
+        if len(self.named):
+            idf = self.concept_idf(self.named)
+            subjects = view.notes.subjects
+            known = self.named < subjects.n_terms
+            rows, sums = gather(subjects, self.named[known], idf[known], found.allowed)
+            self._subjects = rows, sums
+            self.subject_top = float(sums.max()) if len(sums) else 1.0
+        self.add(np.concatenate([near, best, self._subjects[0], np.array(found.exact, np.int64)]))
+
+    def concept_idf(self, ids: NDArray[np.uint32]) -> Scores:
+        """``ln(1 + (N - df + 0.5) / (df + 0.5))`` of concepts, by the notes that mention them."""
+        df = self.mentions.dfs_of(ids)
+        idf: Scores = np.log(1.0 + (self.mentions.n_live - df + 0.5) / (df + 0.5))
+        return idf
+
+    def _weights(self, rows: Rows) -> Scores:
+        settings = self.settings
+        return self.text.weights(rows, self.terms, settings.bm25_k1, settings.bm25_b)
+
+    def add(self, rows: Rows) -> None:
+        """Take in allowed rows that are not there yet."""
+        new = np.array(
+            [row for row in dict.fromkeys(rows.tolist()) if row not in self._places], np.int64
+        )
+        if not len(new):
+            return
+        start = len(self.rows)
+        self._places.update(zip(new.tolist(), range(start, start + len(new)), strict=True))
+        words = self._weights(new) / self._top
+        share, highest = self.rule.flat_share, self._near.highest
+        about, sums = self._subjects
+        at = np.searchsorted(about, new)
+        there = about[np.minimum(at, len(about) - 1)] == new if len(about) else np.zeros(0, bool)
+        subject = np.zeros(len(new))
+        if len(about):
+            subject[there] = sums[at[there]] / self.subject_top
+        made = {
+            "vector": share * np.array([self._near(row) for row in new.tolist()]) / highest
+            if highest
+            else np.zeros(len(new)),
+            "text": (1.0 - share) * words.sum(axis=1),
+            "subject": self.rule.subject_weight * subject,
+        }
+        self.rows = np.concatenate([self.rows, new])
+        self.words = np.concatenate([self.words, words])
+        nothing = np.zeros(len(new))
+        self.parts = {
+            name: np.concatenate([column, made.get(name, nothing)])
+            for name, column in self.parts.items()
+        }
+
+    def place(self, row: int) -> int:
+        """Where a row is."""
+        return self._places[row]
+
+    def places(self, rows: Rows) -> Rows:
+        """Where rows are, int64 [m]."""
+        return np.array([self._places[row] for row in rows.tolist()], np.int64)
+
+    @property
+    def flat(self) -> Scores:
+        """Nearness and words."""
+        return self.parts["vector"] + self.parts["text"]
+
+    @property
+    def first(self) -> Scores:
+        """What a note has by itself."""
+        return self.flat + self.parts["subject"]
+
+    @property
+    def score(self) -> Scores:
+        """The sum of all parts so far."""
+        total = np.zeros(len(self.rows))
+        for column in self.parts.values():
+            total += column
+        return total
+
+    def order(self, scores: Scores) -> Rows:
+        """Places by score descending, then by order of writing."""
+        return np.lexsort((self.rows, -scores))
+
+    def best(self, n: int) -> list[int]:
+        """The first n places by score."""
+        return list(self.order(self.score)[:n].tolist())
+
+    def parts_at(self, place: int) -> Parts:
+        """The parts of a note's score that are not 0."""
+        held = {name: float(column[place]) for name, column in self.parts.items()}
+        return {name: value for name, value in held.items() if value} or {"text": 0.0}
+
+    def named_in(self, row: int) -> bool:
+        """Whether a note mentions a concept that the question names."""
+        return bool(np.isin(self.mentions.of(row), self.named, assume_unique=True).any())
+
+
+class Seeds:
+    """Notes from which others are reached, and how strongly.
+
+    Attributes
+    ----------
+    likeness : dict of int to (int64 [r], float64 [r])
+        For each seed the rows that share a bridge with it, and L.
+    """
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._top: float | None = None
+        self.likeness: dict[int, tuple[Rows, Scores]] = {}
+        self._worth: dict[int, float] = {}
+        self._ways: dict[int, tuple[NDArray[np.uint32], Scores, NDArray[np.uint32], Scores]] = {}
+        self._source: dict[int, int] = {}
+        self._named = set(board.named.tolist())
+        self.reached: dict[int, float] = dict.fromkeys(self._named, 1.0)
+
+    def worth(self, row: int) -> float:
+        """How much a note counts as a seed, p(h)."""
+        held = self._worth.get(row)
+        if held is None:
+            board, rule = self._board, self._board.rule
+            first = board.first
+            held = float((first[board.place(row)] / first.max()) ** rule.seed_power)
+            held = self._worth[row] = held if board.named_in(row) else held * rule.unnamed
+        return held
+
+    def ways(self, row: int) -> tuple[NDArray[np.uint32], Scores, NDArray[np.uint32], Scores]:
+        """The concepts and the stems that lead away from a note, each with w(c)."""
+        held = self._ways.get(row)
+        if held is None:
+            held = self._ways[row] = self._find_ways(row)
+        return held
+
+    def _find_ways(self, row: int) -> tuple[NDArray[np.uint32], Scores, NDArray[np.uint32], Scores]:
+        board, rule = self._board, self._board.rule
+        most = min(rule.max_df, board.cap)
+        concepts = board.mentions.of(row)
+        n_concepts = len(concepts)
+        concepts = concepts[~np.isin(concepts, board.named, assume_unique=True)]
+        df = board.mentions.dfs_of(concepts)
+        concepts, df = concepts[df <= most], df[df <= most]
+        stems = np.sort(board.text.postings.row(row)[0])
+        stems = stems[~np.isin(stems, board.found.terms, assume_unique=True)]
+        sdf = board.text.dfs_of(stems)
+        fits = (sdf >= 2) & (sdf <= most)
+        stems, sdf = stems[fits], sdf[fits]
+        factor = np.full(len(stems), rule.stem)
+        about = board.view.notes.subjects.row(row)[0]
+        if rule.capitals and len(about) and n_concepts >= rule.rich_concepts:
+            written = board.text.capitalised(stems)
+            factor = np.where(written, rule.capital_stem, rule.plain_stem)
+        stem_weights: Scores = factor * sdf**-0.5
+        concept_weights: Scores = df.astype(np.float64) ** -0.5
+        return concepts, concept_weights, stems, stem_weights
+
+    def like(self, row: int) -> tuple[Rows, Scores]:
+        """L(h, n) for every allowed note n that shares a bridge with h."""
+        held = self.likeness.get(row)
+        if held is None:
+            held = self.likeness[row] = self._find_like(row)
+        return held
+
+    def _find_like(self, row: int) -> tuple[Rows, Scores]:
+        board, rule = self._board, self._board.rule
+        allowed = board.found.allowed
+        concepts, weights, stems, stem_weights = self.ways(row)
+        subjects = board.view.notes.subjects
+        about = concepts < subjects.n_terms
+        found = [
+            board.mentions.gather(concepts, rule.mention * weights, allowed),
+            gather(subjects, concepts[about], rule.subject * weights[about], allowed),
+            gather(board.text.postings, stems, rule.mention * stem_weights, allowed),
+        ]
+        rows = np.unique(np.concatenate([rows for rows, _ in found]))
+        total = np.zeros(len(rows))
+        for some, sums in found:
+            total[np.searchsorted(rows, some)] += sums
+        total = total / (total + rule.saturation)
+        others = rows != row
+        return rows[others], total[others]
+
+    def likeness_of(self, row: int, rows: Rows) -> Scores:
+        """L of some rows, 0 where they share no bridge."""
+        known, values = self.like(row)
+        out = np.zeros(len(rows))
+        if len(known):
+            at = np.minimum(np.searchsorted(known, rows), len(known) - 1)
+            there = known[at] == rows
+            out[there] = values[at[there]]
+        return out
+
+    def cross(self, seeds: Sequence[int]) -> None:
+        """Reach other notes from the seeds; each gains by its best way."""
+        board, rule = self._board, self._board.rule
+        reached = [self.like(seed)[0] for seed in seeds]
+        board.add(np.concatenate(reached) if reached else NO_ROWS)
+        best = np.zeros(len(board.rows))
+        source = np.full(len(board.rows), -1, np.int64)
+        for seed in seeds:
+            rows, values = self.like(seed)
+            places = board.places(rows)
+            open_ = board.words[board.place(seed)] == 0.0
+            gap = board.words[places][:, open_].sum(axis=1)
+            way = self.worth(seed) * values * (rule.base + gap)
+            better = way > best[places]
+            best[places[better]] = way[better]
+            source[places[better]] = seed
+        board.parts["bridge"] = rule.weight * best
+        self._source = {
+            int(board.rows[place]): int(source[place]) for place in np.flatnonzero(source >= 0)
+        }
+
+    def came_from(self, row: int, source: int) -> None:
+        """Say which pick led to a note."""
+        self._source[row] = source
+
+    def way(self, row: int) -> list[Way]:
+        """How the question led to a note: over its own concepts, or by a seed over what it names.
+
+        Of the concepts that the seed leads over, the three with the largest shares of L.
+        """
+        board, rule = self._board, self._board.rule
+        source = self._source.get(row)
+        own = board.mentions.of(row)
+        way: list[Way] = [("into", c, row) for c in own.tolist() if c in self._named]
+        if source is None:
+            return way
+        concepts, weights, _, _ = self.ways(source)
+        about = np.isin(concepts, board.view.notes.subjects.row(row)[0])
+        shares = weights * (rule.mention * np.isin(concepts, own) + rule.subject * about)
+        first = np.argsort(-shares, kind="stable")[:3]
+        taken = [int(place) for place in first if shares[place] > 0.0]
+        if taken:
+            led = board.mentions.of(source).tolist()
+            way += [("into", c, source) for c in led if c in self._named][:1]
+        for place in taken:
+            concept, share = int(concepts[place]), float(shares[place])
+            self.reached[concept] = max(share, self.reached.get(concept, 0.0))
+            way += [("out of", source, concept), ("into", concept, row)]
+        return way
+
+
+def pin(board: Board) -> None:
+    """Keep the first note by nearness and words in front: easy questions stay easy."""
+    flat = board.flat
+    if not board.rule.pin or not len(flat) or flat.max() <= 0.0:
+        return
+    place = int(board.order(flat)[0])
+    score = board.score
+    board.parts["pin"][place] = max(0.0, score.max() + board.rule.pin_lift - score[place])
+
+
+# -- the covering pick ----------------------------------------------------------------------------
+
+
+def gate(board: Board, first: Rows) -> float:
+    """How much of the question the first notes leave open, in [0, 1]; 0 unless they have titles."""
+    rule, top = board.rule, first[: board.rule.gate_notes]
+    titled = sum(len(board.view.notes.subjects.row(row)[0]) > 0 for row in board.rows[top].tolist())
+    if not board.terms or titled < rule.titled_share * len(top):
+        return 0.0
+    left = ((board.words[top] == 0.0) * board.idf).sum(axis=1).min()
+    open_ = float(left) / math.log(1.0 + board.mentions.n_live)
+    return min(1.0, max(0.0, (open_ - rule.gate_least) / rule.gate_width))
+
+
+def spread_seeds(board: Board, first: Rows, a: float) -> list[int]:
+    """Seeds that cover one another's words and subjects the least."""
+    rule, pool = board.rule, first[: board.rule.spread_pool]
+    words, score = board.words[pool], board.first[pool]
+    about = Abouts(board, board.rows[pool])
+    held = np.zeros(words.shape[1], np.bool_)
+    same = np.zeros(len(board.named), np.bool_)
+    taken: list[int] = []
+    left = np.ones(len(pool), np.bool_)
+    while len(taken) < min(rule.spread_seeds, len(pool)):
+        loss = rule.spread_words * words[:, held].sum(axis=1)
+        loss += rule.spread_subjects * about.weights[:, same].sum(axis=1) / board.subject_top
+        value = np.where(left, score - a * loss, -np.inf)
+        place = int(np.argmax(value))  # the first of equals
+        left[place] = False
+        held |= words[place] > 0.0
+        same |= about.weights[place] > 0.0
+        taken.append(int(board.rows[pool[place]]))
+    return taken
+
+
+class Abouts:
+    """Which of some notes declare which of the question's concepts as their subjects.
+
+    Attributes
+    ----------
+    weights : float64 [m, q]
+        The concept's idf where the note is about it.
+    sets : list of set of int
+        All subjects of each note.
+    """
+
+    def __init__(self, board: Board, rows: Rows) -> None:
+        lists = [board.view.notes.subjects.row(row)[0] for row in rows.tolist()]
+        idf = board.concept_idf(board.named)
+        self.weights = np.array([np.isin(board.named, about) * idf for about in lists])
+        self.weights = self.weights.reshape(len(rows), len(board.named))
+        self.sets = [set(about.tolist()) for about in lists]
+
+
+def cover(board: Board, seeds: Seeds, a: float) -> None:
+    """Choose the first notes together, and deal the scores of the pool along the new order."""
+    rule = board.rule
+    score = board.score
+    pool = board.order(score)[: rule.pool]
+    rows, words, base = board.rows[pool], board.words[pool], score[pool]
+    about = Abouts(board, rows)
+    mentioned_by = [np.isin(board.named, board.mentions.of(row)) for row in rows.tolist()]
+    log_n = math.log(1.0 + board.mentions.n_live)
+    picks = [0]
+    best, source = np.zeros(len(rows)), np.full(len(rows), -1, np.int64)
+    while len(picks) < min(rule.picks, len(pool)):
+        last = int(rows[picks[-1]])
+        way = seeds.worth(last) * seeds.likeness_of(last, rows)
+        source[way > best] = last
+        best = np.maximum(best, way)
+        held = (words[picks] > 0.0).any(axis=0)
+        same = np.array(
+            [
+                (words[[p for p in picks if about.sets[p] & mine]] > 0.0).any(axis=0)
+                if any(about.sets[p] & mine for p in picks)
+                else np.zeros(words.shape[1], np.bool_)
+                for mine in about.sets
+            ]
+        )
+        named = np.any([mentioned_by[p] for p in picks], axis=0)
+        loss = rule.pick_covered * words[:, held].sum(axis=1)
+        loss += rule.pick_same * (words * same).sum(axis=1)
+        value = base - rule.pick_loss * a * loss
+        value += rule.pick_gain * a * best * (rule.base + words[:, ~held].sum(axis=1))
+        value += rule.pick_open * a * about.weights[:, ~named].sum(axis=1) / log_n
+        value[picks] = -np.inf
+        pick = int(np.argmax(value))
+        if source[pick] >= 0:
+            seeds.came_from(int(rows[pick]), int(source[pick]))
+        picks.append(pick)
+    others = [place for place in range(len(rows)) if place not in set(picks)]
+    dealt = np.sort(base)[::-1] - rule.deal * np.arange(len(rows))
+    order = np.array([*picks, *others])
+    board.parts["cover"][pool[order]] = dealt - base[order]
+
+
+# -- links between notes --------------------------------------------------------------------------
+
+
+def links(board: Board, now: int, pool: int) -> None:
+    """A note gains a share of the best score among the notes that it is linked to."""
+    view, rule = board.view, board.rule
+    if not len(view.note_links) or not rule.link_share or not len(board.rows):
+        return
+    n = 2 * pool
+    while True:
+        order = board.order(board.score)
+        top = order[:n]
+        scores = board.score[top]
+        top, scores = top[scores > 0.0], scores[scores > 0.0]
+        ids, best = view.note_links.best_of(
+            board.rows[top],
+            scores,
+            threshold=board.settings.note_links.threshold,
+            now=now,
+            allowed=board.found.allowed,
+        )
+        before = len(board.rows)
+        board.add(ids)
+        gain = np.zeros(len(board.rows))
+        gain[board.places(ids)] = rule.link_share * best
+        after = board.score + gain
+        # a note beyond the first n, linked to one of those, cannot pass the last place
+        last = np.sort(after)[-pool] if len(after) >= pool else 0.0
+        if n >= before or (1.0 + rule.link_share) * float(board.score[order[n]]) < last:
+            board.parts["links"] = gain
+            return
+        n *= 2
