@@ -93,6 +93,8 @@ class Board:
         self.idf = np.array([text.idf(term) for term in self.terms])
         self.named = np.array(sorted(found.named), np.uint32)
         self.cap = max(self.rule.hub_least, self.rule.hub_share * mentions.n_live)
+        rule = self.rule
+        self.depth = max(rule.seeds, rule.gate_notes, rule.spread_pool, rule.pool)
         self.rows = NO_ROWS
         self.words = np.zeros((0, len(self.terms)))
         self.parts = {name: np.zeros(0) for name in PARTS}
@@ -109,7 +111,8 @@ class Board:
         best = NO_ROWS
         if self.terms:
             options = settings.bm25_k1, settings.bm25_b
-            n = pool + len(near)
+            # a note beyond these has as many before it, whatever k is
+            n = max(pool, self.depth) + len(near)
             best = self.text.best(found.terms, *options, found.allowed, n)[0].astype(np.int64)
             self._top = float(self._weights(best[:1]).sum()) or 1.0 if len(best) else 1.0
         if len(self.named):
@@ -120,6 +123,9 @@ class Board:
             self._subjects = rows, sums
             self.subject_top = float(sums.max()) if len(sums) else 1.0
         self.add(np.concatenate([near, best, self._subjects[0], np.array(found.exact, np.int64)]))
+        if found.more and len(near) < self.depth:
+            # all notes beyond the nearest are equally near: the first written come first
+            self.add(np.flatnonzero(found.allowed)[: self.depth])
 
     def concept_idf(self, ids: NDArray[np.uint32]) -> Scores:
         """``ln(1 + (N - df + 0.5) / (df + 0.5))`` of concepts, by the notes that mention them."""
