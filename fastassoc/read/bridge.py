@@ -38,10 +38,11 @@ def score_bridge(
         raise ValueError("the bridge reads the text index")
     board = Board(view, view.text, view.mentions, settings, found)
     board.begin(pool)
-    first = board.order(board.first)
+    first = board.order(board.first)  # notes with nothing are no answer, wherever they come from
+    first = first[board.first[first] > 0.0]
     direct = set(board.rows[first[: query.k]].tolist())
     seeds, a = Seeds(board), 0.0
-    if len(first) and board.first[first[0]] > 0.0:
+    if len(first):
         a = gate(board, first) if settings.bridge.cover else 0.0
         taken = board.rows[first[: settings.bridge.seeds]].tolist()
         if a > 0.0:
@@ -427,6 +428,7 @@ def cover(board: Board, seeds: Seeds, a: float) -> None:
     rule = board.rule
     score = board.score
     pool = board.order(score)[: rule.pool]
+    pool = pool[score[pool] > 0.0]
     rows, words, base = board.rows[pool], board.words[pool], score[pool]
     about = Abouts(board, rows)
     mentioned_by = [np.isin(board.named, board.mentions.of(row)) for row in rows.tolist()]
