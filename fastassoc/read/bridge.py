@@ -336,24 +336,28 @@ class Seeds:
     def way(self, row: int) -> list[Way]:
         """How the question led to a note: over its own concepts, or by a seed over what it names.
 
-        Of the concepts that the seed leads over, the three with the largest shares of L.
+        Of the concepts that the seed leads over, the three with the largest shares of L; equals by
+        name, for numbers come from history.
         """
         board, rule = self._board, self._board.rule
         source = self._source.get(row)
-        own = board.mentions.of(row)
-        way: list[Way] = [("into", c, row) for c in own.tolist() if c in self._named]
+        own, key = board.mentions.of(row), board.view.vocabulary.key
+        way: list[Way] = [
+            ("into", c, row) for c in sorted(self._named.intersection(own.tolist()), key=key)
+        ]
         if source is None:
             return way
         concepts, weights, _, _ = self.ways(source)
         about = np.isin(concepts, board.view.notes.subjects.row(row)[0])
         shares = weights * (rule.mention * np.isin(concepts, own) + rule.subject * about)
-        first = np.argsort(-shares, kind="stable")[:3]
-        taken = [int(place) for place in first if shares[place] > 0.0]
+        given = [
+            (-share, key(c), c) for c, share in zip(concepts.tolist(), shares.tolist(), strict=True)
+        ]
+        taken = [(c, -share) for share, _, c in sorted(given)[:3] if share]
         if taken:
-            led = board.mentions.of(source).tolist()
-            way += [("into", c, source) for c in led if c in self._named][:1]
-        for place in taken:
-            concept, share = int(concepts[place]), float(shares[place])
+            led = self._named.intersection(board.mentions.of(source).tolist())
+            way += [("into", c, source) for c in sorted(led, key=key)[:1]]
+        for concept, share in taken:
             self.reached[concept] = max(share, self.reached.get(concept, 0.0))
             way += [("out of", source, concept), ("into", concept, row)]
         return way
