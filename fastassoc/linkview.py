@@ -502,6 +502,12 @@ class LinkView:
         order = np.argsort(scratch.ids[0, :used])
         return scratch.ids[0][order], scratch.reals[1][order]
 
+    def linked(self) -> NDArray[np.int64]:
+        """Ids that have links, or had some of late, int64[m] ascending."""
+        indptr, keys = self._args[0], self._args[5]
+        held = np.flatnonzero(np.diff(indptr))
+        return np.union1d(held, (keys >> np.uint64(32)).astype(np.int64))
+
     def walk(
         self, cues: ArrayLike, *, steps: int, stay: float, back: float, now: int = 0
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:

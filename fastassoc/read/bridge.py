@@ -69,7 +69,7 @@ def score_bridge(
 class Board:
     """The notes that can come first, with everything that adds to their scores, by place.
 
-    Every other allowed note has no word, no subject and no bridge: its score is `rest`.
+    Every other allowed note has no subject and no bridge, and a score of `beyond` at most.
 
     Attributes
     ----------
@@ -78,6 +78,8 @@ class Board:
     words : float64 [m, t]
         BM25 weight of each of the question's words, by the best note's sum.
     parts : dict of str to float64 [m]
+    beyond : float
+        The most that a note can have which is not there.
     """
 
     def __init__(
@@ -101,20 +103,20 @@ class Board:
         self.parts = {name: np.zeros(0) for name in PARTS}
         self._places: dict[int, int] = {}
         self._near = Cosines(found)
-        self._top = 1.0
+        self._top, self._n, self._all = 1.0, 0, True
+        self.beyond = 0.0
         self._subjects = (NO_ROWS, np.zeros(0))
         self.subject_top = 1.0
 
     def begin(self, pool: int) -> None:
         """Take in the nearest notes, the best by text, and those about a named concept."""
-        view, found, settings = self.view, self.found, self.settings
+        view, found = self.view, self.found
         near = NO_ROWS if found.near is None else found.near[0]
         best = NO_ROWS
         if self.terms:
-            options = settings.bm25_k1, settings.bm25_b
             # a note beyond these has as many before it, whatever k is
-            n = max(pool, self.depth) + len(near)
-            best = self.text.best(found.terms, *options, found.allowed, n)[0].astype(np.int64)
+            self._n = max(pool, self.depth) + len(near)
+            best = self._best()
             self._top = float(self._weights(best[:1]).sum()) or 1.0 if len(best) else 1.0
         if len(self.named):
             idf = self.concept_idf(self.named)
@@ -127,6 +129,30 @@ class Board:
         if found.more and len(near) < self.depth:
             # all notes beyond the nearest are equally near: the first written come first
             self.add(np.flatnonzero(found.allowed)[: self.depth])
+        self._bound(best)
+
+    def _best(self) -> Rows:
+        """The first `_n` notes by text."""
+        options = self.settings.bm25_k1, self.settings.bm25_b
+        rows, _ = self.text.best(self.found.terms, *options, self.found.allowed, self._n)
+        return rows.astype(np.int64)
+
+    def _bound(self, best: Rows) -> None:
+        rest = self._near.rest / self._near.highest if self._near.highest else 0.0
+        self.beyond = self.rule.flat_share * rest
+        self._all = not self.terms or len(best) < self._n
+        if not self._all:
+            self.beyond += float(self.parts["text"][self.place(int(best[-1]))])
+
+    def deepen(self) -> bool:
+        """Take in as many notes again by text; False where all are there."""
+        if self._all:
+            return False
+        self._n *= 2
+        best = self._best()
+        self.add(best)
+        self._bound(best)
+        return True
 
     def concept_idf(self, ids: NDArray[np.uint32]) -> Scores:
         """``ln(1 + (N - df + 0.5) / (df + 0.5))`` of concepts, by the notes that mention them."""
@@ -171,8 +197,8 @@ class Board:
         }
 
     def place(self, row: int) -> int:
-        """Where a row is."""
-        return self._places[row]
+        """Where a row is, -1 for one that is not there."""
+        return self._places.get(row, -1)
 
     def places(self, rows: Rows) -> Rows:
         """Where rows are, int64 [m]."""
@@ -474,31 +500,66 @@ def cover(board: Board, seeds: Seeds, a: float) -> None:
 
 
 def links(board: Board, now: int, pool: int) -> None:
-    """A note gains a share of the best score among the notes that it is linked to."""
-    view, rule = board.view, board.rule
-    if not len(view.note_links) or not rule.link_share or not len(board.rows):
+    """A note gains a share of the best score among the notes that it is linked to.
+
+    Notes beyond the board are taken in as far as they can change the first `pool`.
+    """
+    view, share = board.view, board.rule.link_share
+    if not len(view.note_links) or not share or not len(board.rows):
         return
-    n = 2 * pool
+    least, allowed = board.settings.note_links.threshold, board.found.allowed
+    asked: set[int] = set()
+    pairs = False
     while True:
-        order = board.order(board.score)
-        top = order[:n]
-        scores = board.score[top]
-        top, scores = top[scores > 0.0], scores[scores > 0.0]
+        score = board.score
+        there = score > 0.0
         ids, best = view.note_links.best_of(
-            board.rows[top],
-            scores,
-            threshold=board.settings.note_links.threshold,
-            now=now,
-            allowed=board.found.allowed,
+            board.rows[there], score[there], threshold=least, now=now, allowed=allowed
         )
-        before = len(board.rows)
-        board.add(ids)
+        at = np.array([board.place(row) for row in ids.tolist()], np.int64)
         gain = np.zeros(len(board.rows))
-        gain[board.places(ids)] = rule.link_share * best
-        after = board.score + gain
-        # a note beyond the first n, linked to one of those, cannot pass the last place
-        last = np.sort(after)[-pool] if len(after) >= pool else 0.0
-        if n >= before or (1.0 + rule.link_share) * float(board.score[order[n]]) < last:
-            board.parts["links"] = gain
-            return
-        n *= 2
+        gain[at[at >= 0]] = share * best[at >= 0]
+        after = score + gain
+        last = float(np.sort(after)[-pool]) if len(after) >= pool else 0.0
+        # those that it leads to, and those that may lend more to one that may come among the first
+        new = ids[(at < 0) & (board.beyond + share * best >= last)].tolist()
+        more = share * board.beyond
+        owed = gain < more
+        close = set(board.rows[owed & (score + more >= last)].tolist()).union(
+            row for row in board.found.exact if owed[board.place(row)]
+        )
+        for row in sorted(close - asked):
+            others = view.note_links.neighbours(row, min_weight=least, now=now)[0]
+            new += others[allowed[others] != 0].tolist()
+        asked |= close
+        before = len(board.rows)
+        board.add(np.array(sorted(new), np.int64))
+        if len(board.rows) > before:
+            continue
+        if board.beyond + more >= last and board.beyond > 0.0:
+            if board.deepen():
+                continue
+            if not pairs:  # all that are left are equal: the first written come first
+                pairs = True
+                board.add(first_pairs(board, least, now, pool))
+                continue
+        board.parts["links"] = gain
+        return
+
+
+def first_pairs(board: Board, least: float, now: int, n: int) -> Rows:
+    """The first n notes beyond the board that are linked to others there, and these."""
+    links, allowed = board.view.note_links, board.found.allowed
+    held = np.zeros(len(allowed), np.bool_)
+    held[board.rows] = True
+    found: list[int] = []
+    for row in links.linked().tolist():
+        if n <= 0:
+            break
+        if row < len(allowed) and allowed[row] and not held[row]:
+            others = links.neighbours(row, min_weight=least, now=now)[0]
+            others = others[(allowed[others] != 0) & ~held[others]]
+            if len(others):
+                n -= 1
+                found += [row, *others.tolist()]
+    return np.array(found, np.int64)

@@ -204,7 +204,7 @@ class Cosines:
         rows, cosines = found.near or (np.empty(0, np.int64), np.empty(0))
         kept = np.maximum(cosines, 0.0).tolist()
         self._known = dict(zip(rows.tolist(), kept, strict=True))
-        self._rest = kept[-1] if found.more else 0.0
+        self.rest = kept[-1] if found.more else 0.0
         self._below = {r: c for r, c in zip(rows.tolist(), cosines.tolist(), strict=True) if c < 0}
         self.highest = kept[0] if kept else 0.0
 
@@ -213,4 +213,4 @@ class Cosines:
         return float(self._below.get(row, 0.0))
 
     def __call__(self, row: int) -> float:
-        return float(self._known.get(row, self._rest))
+        return float(self._known.get(row, self.rest))
