@@ -249,9 +249,9 @@ class Reading:
         top = max(text.values(), default=0.0)
         for i in self.rows:
             if highest > 0.0:
-                self.parts[i]["vector"] = share * near[i] / highest
+                self.parts[i]["vector"] = share * (near[i] / highest)
             if top > 0.0:
-                self.parts[i]["text"] = (1.0 - share) * text[i] / top
+                self.parts[i]["text"] = (1.0 - share) * (text[i] / top)
         self.top = top or 1.0
         self.weights = {(i, t): self.bm25(i, t) / self.top for i in self.rows for t in self.words}
         self.flat_scores = {i: self.parts[i]["vector"] + self.parts[i]["text"] for i in self.rows}
@@ -279,7 +279,7 @@ class Reading:
         top = max(found.values(), default=0.0)
         self.subject_top = top or 1.0
         for i in self.rows:
-            self.parts[i]["subject"] = self.c["subject_weight"] * found[i] / self.subject_top
+            self.parts[i]["subject"] = self.c["subject_weight"] * (found[i] / self.subject_top)
         self.first = {i: self.flat_scores[i] + self.parts[i]["subject"] for i in self.rows}
 
     def worth(self, h: int) -> float:

@@ -173,7 +173,8 @@ class Board:
             return
         start = len(self.rows)
         self._places.update(zip(new.tolist(), range(start, start + len(new)), strict=True))
-        words = self._weights(new) / self._top
+        weights = self._weights(new)
+        words = weights / self._top
         share, highest = self.rule.flat_share, self._near.highest
         about, sums = self._subjects
         at = np.searchsorted(about, new)
@@ -182,10 +183,10 @@ class Board:
         if len(about):
             subject[there] = sums[at[there]] / self.subject_top
         made = {
-            "vector": share * np.array([self._near(row) for row in new.tolist()]) / highest
+            "vector": share * (np.array([self._near(row) for row in new.tolist()]) / highest)
             if highest
             else np.zeros(len(new)),
-            "text": (1.0 - share) * words.sum(axis=1),
+            "text": (1.0 - share) * (weights.sum(axis=1) / self._top),  # 1 for the best
             "subject": self.rule.subject_weight * subject,
         }
         self.rows = np.concatenate([self.rows, new])
