@@ -391,7 +391,7 @@ class Reading:
                     if q in about and q in self.notes[i].subjects
                 )
                 loss = self.c["spread_words"] * held + self.c["spread_subjects"] * same
-                return self.first[i] - a * loss
+                return round(self.first[i] - a * loss, 12)  # what is 0 but for rounding is equal
 
             left = [i for i in pool if i not in taken]
             taken.append(max(left, key=value))  # the first of equals: by s0
@@ -434,7 +434,7 @@ class Reading:
             c["pick_covered"] * covered + c["pick_same"] * repeated
         )
         value += c["pick_gain"] * a * best * (c["base"] + fresh)
-        return float(value + c["pick_open"] * a * missing / math.log(1.0 + self.n))
+        return round(value + c["pick_open"] * a * missing / math.log(1.0 + self.n), 12)
 
     # -- 8: what was learned, and links between notes --------------------------------------------
 

@@ -427,12 +427,20 @@ def spread_seeds(board: Board, first: Rows, a: float) -> list[int]:
         loss = rule.spread_words * words[:, held].sum(axis=1)
         loss += rule.spread_subjects * about.weights[:, same].sum(axis=1) / board.subject_top
         value = np.where(left, score - a * loss, -np.inf)
-        place = int(np.argmax(value))  # the first of equals
+        place = first_of(value)
         left[place] = False
         held |= words[place] > 0.0
         same |= about.weights[place] > 0.0
         taken.append(int(board.rows[pool[place]]))
     return taken
+
+
+def first_of(values: Scores) -> int:
+    """Where the largest value is; of equals the first.
+
+    Equal but for rounding: where every word is covered, what is left of many notes is 0.
+    """
+    return int(np.argmax(np.round(values, 12)))
 
 
 class Abouts:
@@ -487,7 +495,7 @@ def cover(board: Board, seeds: Seeds, a: float) -> None:
         value += rule.pick_gain * a * best * (rule.base + words[:, ~held].sum(axis=1))
         value += rule.pick_open * a * about.weights[:, ~named].sum(axis=1) / log_n
         value[picks] = -np.inf
-        pick = int(np.argmax(value))
+        pick = first_of(value)
         if source[pick] >= 0:
             seeds.came_from(int(rows[pick]), int(source[pick]))
         picks.append(pick)
