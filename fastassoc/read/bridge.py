@@ -126,9 +126,10 @@ class Board:
             self._subjects = rows, sums
             self.subject_top = float(sums.max()) if len(sums) else 1.0
         self.add(np.concatenate([near, best, self._subjects[0], np.array(found.exact, np.int64)]))
-        if found.more and len(near) < self.depth:
-            # all notes beyond the nearest are equally near: the first written come first
-            self.add(np.flatnonzero(found.allowed)[: self.depth])
+        need, rest = max(pool, self.depth), self._near.rest
+        if rest and found.near and np.count_nonzero(found.near[1] > rest) < need:
+            # all notes beyond the nearest are as near as the last: the first written come first
+            self.add(np.flatnonzero(found.allowed)[:need])
         self._bound(best)
 
     def _best(self) -> Rows:
