@@ -260,7 +260,7 @@ def gather(
     ----------
     lists : PostingsView
     ids : uint32 [m]
-        Distinct terms, ascending: a row's sum is taken in this order.
+        Distinct terms: a row's sum is taken in their order.
     weights : float64 [m]
     allowed : uint8 [n_rows]
         1 where a row may be found.

@@ -92,9 +92,10 @@ class Board:
     ) -> None:
         self.view, self.text, self.mentions = view, text, mentions
         self.settings, self.rule, self.found = settings, settings.bridge, found
-        self.terms = [int(term) for term in found.terms]
+        # sums of floats go by name or by weight: numbers come from history
+        self.terms = sorted(map(int, found.terms), key=text.stem)
         self.idf = np.array([text.idf(term) for term in self.terms])
-        self.named = np.array(sorted(found.named), np.uint32)
+        self.named = np.array(sorted(found.named, key=view.vocabulary.key), np.uint32)
         self.cap = max(self.rule.hub_least, self.rule.hub_share * mentions.n_live)
         rule = self.rule
         self.depth = max(rule.seeds, rule.gate_notes, rule.spread_pool, rule.pool)
@@ -286,7 +287,7 @@ class Seeds:
         concepts = concepts[~np.isin(concepts, board.named, assume_unique=True)]
         df = board.mentions.dfs_of(concepts)
         concepts, df = concepts[df <= most], df[df <= most]
-        stems = np.sort(board.text.postings.row(row)[0])
+        stems = board.text.postings.row(row)[0]
         stems = stems[~np.isin(stems, board.found.terms, assume_unique=True)]
         sdf = board.text.dfs_of(stems)
         fits = (sdf >= 2) & (sdf <= most)
@@ -297,8 +298,9 @@ class Seeds:
             written = board.text.capitalised(stems)
             factor = np.where(written, rule.capital_stem, rule.plain_stem)
         stem_weights: Scores = factor * sdf**-0.5
-        concept_weights: Scores = df.astype(np.float64) ** -0.5
-        return concepts, concept_weights, stems, stem_weights
+        order, stem_order = np.argsort(df, kind="stable"), np.argsort(-stem_weights, kind="stable")
+        concept_weights: Scores = df[order].astype(np.float64) ** -0.5
+        return concepts[order], concept_weights, stems[stem_order], stem_weights[stem_order]
 
     def like(self, row: int) -> tuple[Rows, Scores]:
         """L(h, n) for every allowed note n that shares a bridge with h."""
