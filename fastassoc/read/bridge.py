@@ -105,7 +105,7 @@ class Board:
         self._places: dict[int, int] = {}
         self._near = Cosines(found)
         self._top, self._n, self._all = 1.0, 0, True
-        self.beyond = 0.0
+        self.beyond, self.now = 0.0, 0
         self._subjects = (NO_ROWS, np.zeros(0))
         self.subject_top = 1.0
 
@@ -237,6 +237,18 @@ class Board:
         """The parts of a note's score that are not 0."""
         held = {name: float(column[place]) for name, column in self.parts.items()}
         return {name: value for name, value in held.items() if value} or {"text": 0.0}
+
+    def lender(self, row: int) -> int | None:
+        """The linked note that lent most to a note, None where none did."""
+        lent = self.parts["links"]
+        if not lent[self.place(row)]:
+            return None
+        least = self.settings.note_links.threshold
+        others = self.view.note_links.neighbours(row, min_weight=least, now=self.now)[0].tolist()
+        score = self.score - lent
+        there: list[int] = [other for other in others if self.place(other) >= 0]
+        worth = {other: round(float(score[self.place(other)]), 12) for other in there}
+        return max(there, key=lambda other: (worth[other], -other))
 
     def named_in(self, row: int) -> bool:
         """Whether a note mentions a concept that the question names."""
@@ -375,6 +387,9 @@ class Seeds:
         way: list[Way] = [
             ("into", c, row) for c in sorted(self._named.intersection(own.tolist()), key=key)
         ]
+        lender = board.lender(row)
+        if lender is not None:
+            way.append(("note", lender, row))
         if source is None:
             return way
         concepts, weights, _, _ = self.ways(source)
@@ -520,6 +535,7 @@ def links(board: Board, now: int, pool: int) -> None:
     if not len(view.note_links) or not share or not len(board.rows):
         return
     least, allowed = board.settings.note_links.threshold, board.found.allowed
+    board.now = now
     asked: set[int] = set()
     pairs = False
     while True:
