@@ -221,6 +221,7 @@ class World:
             assert a in reached, hit.path
             if step.layer == "note":
                 assert step.weight >= 0.3
+                assert (a, b) == (ids[answer.link_sources[place]], hit.id)
             else:
                 note, concept = (a, b) if a in ids else (b, a)
                 assert concept in mentions[note]
@@ -229,6 +230,8 @@ class World:
             reached.add(b)
         if hit.path:
             assert hit.path[-1].target == hit.id
+        lent = [step.source for step in hit.path if step.layer == "note"]
+        assert len(lent) == bool(hit.parts.get("links"))
         path = answer.cover_paths.get(place) or answer.paths.get(place)
         terms = []
         if path is not None:
