@@ -286,7 +286,9 @@ class Vocabulary:
         concept (by its `loose_key`), or has the stems of one, word by word; of equally long ones
         the name itself. The search goes on behind it. All names of one run are found. English stop
         words have no variants here: "does" is no "doe". Names without any letter or digit are
-        found as whole words between white space.
+        found as whole words between white space. In scripts that write no spaces a name is found
+        anywhere in a run, by its characters: the run counts as one token, the longest name has the
+        most characters, and such names have no variants.
 
         Parameters
         ----------

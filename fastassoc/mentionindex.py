@@ -24,7 +24,8 @@ from fastassoc.columns import ArrowColumn, Growable
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import mentions as kernels
 from fastassoc.postings import Postings, PostingsView, gather, list_sizes
-from fastassoc.words import tokens
+from fastassoc.scripts import JOINED, is_unspaced
+from fastassoc.words import tokens, units
 
 __all__ = ["Corpus", "MentionIndex", "MentionView"]
 
@@ -362,6 +363,8 @@ class _Names:
 
     A name is never taken out: a concept is eligible or not. Names without tokens and those of more
     than 6 are found in no text.
+
+    Numbers are even; a character that follows another of its run has the odd one behind its own.
     """
 
     def __init__(self) -> None:
@@ -396,7 +399,9 @@ class _Names:
         words = [name if len(name) <= MAX_TOKENS else [] for name in words]
         new = np.flatnonzero(~self._known[concepts])
         if new.size:
-            self._grow(concepts[new], [words[place] for place in new.tolist()])
+            some = concepts[new]
+            named = zip(some.tolist(), new.tolist(), strict=True)
+            self._grow(some, [units(key(c)) if words[place] else [] for c, place in named])
         self._mark(concepts, 1)
         return words
 
@@ -410,8 +415,7 @@ class _Names:
         self._counts[0] = 0  # those whose name ends nowhere
 
     def _grow(self, concepts: NDArray[np.int64], words: list[list[str]]) -> None:
-        numbers = self._numbers
-        flat = [numbers.setdefault(word, len(numbers)) for name in words for word in name]
+        flat = [self._number(word) for name in words for word in name]
         ptr = pointers(np.array([len(name) for name in words], np.int64))
         most = self._n_nodes + len(flat)
         if 2 * most > self._edges.size:
@@ -428,6 +432,17 @@ class _Names:
         )  # fmt: skip
         self._known[concepts] = True
 
+    def _number(self, unit: str) -> int:
+        numbers = self._numbers
+        number = numbers.get(unit)
+        if number is None:
+            plain = unit.removeprefix(JOINED)
+            first = numbers[plain] = 2 * len(numbers)  # some numbers are left out
+            if is_unspaced(unit):
+                numbers[JOINED + plain] = first + 1
+            number = numbers[unit]
+        return number
+
     def scan(
         self, texts: Sequence[str], own: NDArray[np.uint32], own_ptr: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
@@ -436,7 +451,7 @@ class _Names:
         found: list[int] = []
         ends = [0]
         for text in texts:
-            found += map(number, tokens(text), unknown)
+            found += map(number, units(text), unknown)
             ends.append(len(found))
         scanned: tuple[NDArray[np.uint32], NDArray[np.int64]] = kernels.scan_texts(
             np.array(found, np.int32), np.array(ends, np.int64), own, own_ptr, self._edges,

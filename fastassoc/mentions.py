@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from fastassoc.words import STOP_WORDS, Stemmer, casefold, spans, tokens
+from fastassoc.scripts import JOINED, is_unspaced
+from fastassoc.words import STOP_WORDS, Stemmer, casefold, spans, units
 
 __all__ = ["MAX_TOKENS", "Mention", "Mentions"]
 
@@ -45,6 +46,9 @@ class Mention(NamedTuple):
 class Mentions:
     """Finds names by their looser keys, and by the stems of their words.
 
+    A looser key is here the `units` of a name joined by spaces; "words" below are units. The 6
+    tokens of a name count a run without spaces as one.
+
     Whoever calls `add` or `drop` holds `lock`; reads need none.
     """
 
@@ -53,9 +57,9 @@ class Mentions:
         self.upto = 0  # ids below it are in the index
         self._names: dict[str, int | tuple[int, ...]] = {}
         self._symbols: dict[str, int | tuple[int, ...]] = {}
-        # the first 1 to 6 words of names that go on: what makes a walk stop early
+        # beginnings of names that go on, within their first 6 tokens: what makes a walk stop early
         self._heads: set[str] = set()
-        self._long: dict[str, list[str]] = {}  # first 6 words -> looser keys of more than 6
+        self._long: dict[str, list[str]] = {}  # first 6 tokens -> looser keys of more than 6
         self._words = _Words(language, self.lock)
 
     def add(self, concept: int, key: str) -> None:
@@ -75,12 +79,13 @@ class Mentions:
         size = len(words)
         if size == 1:
             return
+        cut = _cut(words)
         head = words[0]
         heads.add(head)
-        for word in words[1 : size - 1 if size <= MAX_TOKENS else MAX_TOKENS]:
+        for word in words[1 : size - 1 if cut == size else cut]:
             head = f"{head} {word}"
             heads.add(head)
-        if size > MAX_TOKENS:
+        if cut < size:
             self._long.setdefault(head, []).append(loose)
 
     def drop(self, concept: int, key: str) -> None:
@@ -90,8 +95,10 @@ class Mentions:
             _take(self._symbols, casefold(key), concept)
             return
         _take(self._names, loose, concept)
-        if loose not in self._names and loose.count(" ") >= MAX_TOKENS:
-            head = " ".join(loose.split(" ")[:MAX_TOKENS])
+        words = loose.split(" ")
+        cut = _cut(words)
+        if loose not in self._names and cut < len(words):
+            head = " ".join(words[:cut])
             self._long[head] = [other for other in self._long.get(head, ()) if other != loose]
 
     def alike(self, key: str) -> list[int]:
@@ -103,18 +110,19 @@ class Mentions:
         if not loose:
             return []
         words = loose.split(" ")
-        levels = self._walk([self._words.alike(word) for word in words[:MAX_TOKENS]])
-        if len(levels) < min(len(words), MAX_TOKENS):
+        cut = _cut(words)
+        levels = self._walk([self._words.alike(word) for word in words[:cut]], 0)
+        if len(levels) < cut:
             return []
         keys = levels[-1]
-        if len(words) > MAX_TOKENS:
+        if cut < len(words):
             stem = self._words.stem
-            rest = [stem(word) for word in words[MAX_TOKENS:]]
+            rest = [stem(word) for word in words[cut:]]
             keys = [
                 other
                 for head in keys
                 for other in self._long.get(head, ())
-                if [stem(word) for word in other.split(" ")[MAX_TOKENS:]] == rest
+                if [stem(word) for word in other[len(head) + 1 :].split(" ")] == rest
             ]
         return sorted({concept for one in keys for concept in _all(self._names.get(one))})
 
@@ -124,7 +132,7 @@ class Mentions:
 
     def find(self, text: str, eligible: Callable[[int], bool]) -> list[Mention]:
         """Mentions of eligible names, in order; see `Vocabulary.find_in`."""
-        words = tokens(text)
+        words = units(text)
         runs = self._runs(words, eligible)
         places = spans(text) if any(said for _, _, _, said in runs) else []
         if not self._symbols:
@@ -134,7 +142,7 @@ class Mentions:
         inside = {at for start, stop, _, _ in runs for at in range(start + 1, stop)}
         before = 0
         for chunk in text.split():
-            size = len(tokens(chunk))
+            size = len(units(chunk))
             if not size and before not in inside:
                 signs = _all(self._symbols.get(casefold(chunk)))
                 ids = tuple(concept for concept in signs if eligible(concept))
@@ -151,13 +159,14 @@ class Mentions:
         runs: list[_Run] = []
         at = 0
         while at < len(words):
-            levels = self._walk(options[at : at + MAX_TOKENS])
+            levels = self._walk(options, at)
             step = 1
             for size in range(len(levels), 0, -1):
                 keys = [key for key in levels[size - 1] if key in names]
                 if not keys:
                     continue
                 own = words[at] if size == 1 else " ".join(words[at : at + size])
+                own = own.removeprefix(JOINED)
                 ids = [c for c in _all(names.get(own)) if eligible(c)]
                 said = not ids
                 if said:
@@ -170,21 +179,41 @@ class Mentions:
             at += step
         return runs
 
-    def _walk(self, options: Sequence[tuple[str, ...]]) -> list[Sequence[str]]:
-        """Looser keys that may be names, by their number of words, from options for each word."""
-        levels: list[Sequence[str]] = []
-        keys: Sequence[str] = options[0]
+    def _walk(self, options: Sequence[tuple[str, ...]], at: int) -> list[Sequence[str]]:
+        """Looser keys that may be names, by their number of words, from options for each word.
+
+        They begin at place `at` and have up to 6 tokens.
+        """
+        keys: Sequence[str] = options[at]
+        if keys[0][0] == JOINED:
+            keys = (keys[0][1:],)
+        levels = [keys]
         heads = self._heads
-        while True:
-            levels.append(keys)
-            if len(levels) == len(options):
-                break
+        apart = 1
+        for place in range(at + 1, len(options)):
             before = [key for key in keys if key in heads]
             if not before:
                 break
-            option = options[len(levels)]
+            option = options[place]
+            if option[0][0] != JOINED:
+                apart += 1
+                if apart > MAX_TOKENS:
+                    break
             keys = [f"{head} {word}" for head in before for word in option]
+            levels.append(keys)
         return levels
+
+
+def _cut(words: Sequence[str]) -> int:
+    """Where the units of the first 6 tokens end."""
+    if len(words) <= MAX_TOKENS:
+        return len(words)
+    apart = 0
+    for place, word in enumerate(words):
+        apart += word[0] != JOINED
+        if apart > MAX_TOKENS:
+            return place
+    return len(words)
 
 
 _Run = tuple[int, int, tuple[int, ...], bool]  # first token, the one behind the last, ids, stems
@@ -221,6 +250,8 @@ class _Words:
     def add(self, word: str) -> None:
         """Add a word that was not `seen`; the lock is held."""
         self.seen.add(word)
+        if is_unspaced(word):
+            return  # such words have no variants
         shape = self._shape(word)
         settled = self._settled
         begun = settled and any(shape[:n] in settled for n in range(len(shape) + 1))
@@ -235,6 +266,8 @@ class _Words:
         found = asked.get(word)
         if found is not None:
             return found
+        if is_unspaced(word):
+            return (word,)
         stem = self.stem(word)
         if self._english and len(stem) == 1 and stem not in "aeiou":
             return (word,)  # endings are cut off behind a vowel only
@@ -309,7 +342,7 @@ def _loose_of_key(key: str) -> str:
         words = low.split(" ")
         if "".join(words).isalnum() and "" not in words:
             return low
-    return " ".join(tokens(key))
+    return " ".join(units(key))
 
 
 def _put(index: dict[str, int | tuple[int, ...]], key: str, concept: int) -> None:

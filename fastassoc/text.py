@@ -18,7 +18,8 @@ from fastassoc.errors import InvalidInput
 from fastassoc.kernels import postings as kernels
 from fastassoc.kernels import reading
 from fastassoc.postings import Postings, PostingsView, list_sizes, zeros
-from fastassoc.words import STOP_WORDS, Stemmer, capitals, tokens
+from fastassoc.scripts import characters, is_unspaced, pairs
+from fastassoc.words import STOP_WORDS, Stemmer, terms, written_terms
 
 __all__ = ["TextIndex", "TextView"]
 
@@ -38,6 +39,7 @@ class _Terms(dict[str, int]):
         )
         self.of_stem: dict[str, int] = {}
         self.stems: list[str] = []
+        self.of_character: dict[str, list[int]] = {}  # terms that are or hold a lone character
 
     def __missing__(self, token: str) -> int:
         if token in self.stops:
@@ -49,6 +51,9 @@ class _Terms(dict[str, int]):
                 term = len(self.stems)
                 self.stems.append(stem)
                 self.of_stem[stem] = term
+                if is_unspaced(token):
+                    for char in set(characters(token)):
+                        self.of_character.setdefault(char, []).append(term)
             else:
                 term = known
         if len(self) >= CACHED:
@@ -98,27 +103,38 @@ class TextView:
 
     def query(self, text: str) -> list[tuple[str, int]]:
         """Distinct stems of a question in their order, each with its term, -1 on no live text."""
-        terms = self._terms
+        known = self._terms
         found: dict[str, int] = {}
-        for token in tokens(text):
-            if token in terms.stops:
+        for token in terms(text):
+            if token in known.stops:
                 continue
-            stem = terms.stemmer.stem(token)
+            stem = known.stemmer.stem(token)
             if stem not in found:
-                term = terms.of_stem.get(stem, -1)
+                term = known.of_stem.get(stem, -1)
                 found[stem] = term if self.df(term) else -1
         return list(found.items())
 
     def holding(self, words: Iterable[str]) -> NDArray[np.int32] | None:
         """Rows that hold the stem of each of some tokens, int32 ascending, dead ones included.
 
-        Stop words are skipped; None where there is nothing else: any row may hold them.
+        Stop words are skipped; None where there is nothing else: any row may hold them. Of runs
+        without spaces a row holds each pair of characters; single ones are looked for where there
+        is nothing else.
         """
-        terms = self._terms
-        stems = {terms.stemmer.stem(word) for word in words if word not in terms.stops}
+        known = self._terms
+        stems: set[str] = set()
+        single = ""
+        for word in words:
+            if not is_unspaced(word):
+                if word not in known.stops:
+                    stems.add(known.stemmer.stem(word))
+            elif len(characters(word)) > 1:
+                stems.update(pairs(word))
+            else:
+                single = word
         if not stems:
-            return None
-        numbers = [terms.of_stem.get(stem, self.n_terms) for stem in stems]
+            return self._holding_character(single) if single else None
+        numbers = [known.of_stem.get(stem, self.n_terms) for stem in stems]
         lists = sorted((self.postings.rows(number) for number in numbers), key=len)
         rows = lists[0]
         for other in lists[1:]:
@@ -128,6 +144,11 @@ class TextView:
             places[places == len(other)] = 0
             rows = rows[other[places] == rows]
         return rows
+
+    def _holding_character(self, char: str) -> NDArray[np.int32]:
+        """Rows that hold a character of a script without spaces, alone or in a run."""
+        lists = [self.postings.rows(term) for term in self._terms.of_character.get(char, ())]
+        return np.unique(np.concatenate(lists)) if lists else np.empty(0, np.int32)
 
     def df(self, term: int) -> int:
         """Live texts that hold `term`."""
@@ -246,7 +267,7 @@ class TextView:
 
 
 class TextIndex:
-    """BM25 over the stems of the words that are no stop words.
+    """BM25 over the stems of the words that are no stop words, or pairs of characters; see `terms`.
 
     Parameters
     ----------
@@ -297,9 +318,9 @@ class TextIndex:
         upper: list[bool] = []
         ends = [0]
         for text in texts:
-            words = tokens(text)
+            words, capitals = written_terms(text)
             found += map(term_of, words)
-            upper += capitals(text, len(words))
+            upper += capitals
             ends.append(len(found))
         n_stems = len(self._terms.stems)
         if n_stems > self._counts.size:
@@ -359,8 +380,8 @@ class TextIndex:
         ptr = self.postings.forward()[1]
         spans = [slice(ptr[row], ptr[row + 1]) for row in wanted.tolist()]
         lists = [self.postings.row(row) for row in wanted.tolist()]
-        for terms, _ in lists:
-            removed[terms] += 1
+        for numbers, _ in lists:
+            removed[numbers] += 1
         self._count_capitals(
             np.concatenate([terms for terms, _ in lists]),
             np.concatenate([self._uppers.array[span] for span in spans]),

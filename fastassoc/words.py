@@ -5,22 +5,26 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final, Protocol, cast
 
 from fastassoc.errors import InvalidInput
+from fastassoc.scripts import FIRST, JOINED, UNSPACED, characters, is_unspaced, joined, pairs
 
 __all__ = [
     "COMMON_WORDS",
     "STARTERS",
     "STOP_WORDS",
     "Stemmer",
-    "capitals",
     "casefold",
     "fold",
     "spans",
+    "terms",
     "tokens",
+    "units",
     "word_set",
+    "written_terms",
 ]
 
 MAX_STEMMED: Final = 64  # a longer token is no word; stemming it costs time and gives nothing
@@ -52,6 +56,10 @@ _ascii_tokens = re.compile(r"[a-z0-9]+").findall
 _written_tokens = re.compile(r"[A-Za-z0-9]+").findall
 _any_token = re.compile(rf"(?:[^\W_]|[{_KEPT}])+")
 _any_tokens = _any_token.findall
+_find_unspaced = re.compile(f"[{UNSPACED}]").search
+_spaced = rf"(?:[^\W_{UNSPACED}]|[{''.join(c for c in _KEPT if not is_unspaced(c))}])+"
+_mixed_token = re.compile(rf"[{UNSPACED}]+|{_spaced}")
+_all_unspaced = re.compile(f"[{JOINED}{UNSPACED}]+").fullmatch
 
 
 def fold(text: str) -> str:
@@ -88,34 +96,105 @@ def casefold(text: str) -> str:
 def tokens(text: str) -> list[str]:
     """Runs of letters or digits, of any script, of the folded text, in order.
 
+    A run of scripts that write no spaces (see `scripts`) is one token, apart from its neighbours.
+
     Examples
     --------
     >>> tokens("Node.js isn't São-Paulo's 2nd_try")
     ['node', 'js', 'isn', 't', 'sao', 'paulo', 's', '2nd', 'try']
+    >>> tokens("2024年のAI技術")
+    ['2024', '年の', 'ai', '技術']
     """
     if text.isascii():
         return cast(list[str], _ascii_tokens(text.lower()))
-    return cast(list[str], _any_tokens(fold(text)))
+    folded = fold(text)
+    if folded.isascii():
+        return cast(list[str], _ascii_tokens(folded))
+    return _tokens_of(folded)
 
 
-def capitals(text: str, n: int) -> list[bool]:
-    """Which of the `tokens` of a text, `n` in all, begin with a capital in it as written.
+def _tokens_of(text: str) -> list[str]:
+    if max(text, default="") >= FIRST and _find_unspaced(text):
+        return cast(list[str], _mixed_token.findall(text))
+    return cast(list[str], _any_tokens(text))
+
+
+def units(text: str) -> list[str]:
+    """What names are found by: the `tokens` of a text, but runs without spaces by character.
+
+    Each character that follows another of its run begins with `scripts.JOINED`, so that a name is
+    found within a run, and never across the comma between two.
 
     Examples
     --------
-    >>> capitals("The Élan of 3Com", 4)
-    [True, True, False, False]
+    >>> units("Ask me"), [unit.strip("\u2060") for unit in units("AI技術")]
+    (['ask', 'me'], ['ai', '技', '術'])
+    """
+    words = tokens(text)
+    return words if text.isascii() else _replaced(words, joined)
+
+
+def terms(text: str) -> list[str]:
+    """What the text index counts: the `tokens` of a text, but of runs without spaces the pairs.
+
+    Examples
+    --------
+    >>> terms("Ask me"), terms("AI技術部")
+    (['ask', 'me'], ['ai', '技術', '術部'])
+    """
+    words = tokens(text)
+    return words if text.isascii() else _replaced(words, pairs)
+
+
+def _replaced(words: list[str], parts: Callable[[str], list[str]]) -> list[str]:
+    """Words, with the parts of a run without spaces in place of it."""
+    if not any(map(is_unspaced, words)):
+        return words
+    out: list[str] = []
+    for word in words:
+        if is_unspaced(word):
+            out += parts(word)
+        else:
+            out.append(word)
+    return out
+
+
+def written_terms(text: str) -> tuple[list[str], list[bool]]:
+    """The `terms` of a text, and which of them begin with a capital in it as written.
+
+    Examples
+    --------
+    >>> written_terms("The Élan of 3Com")
+    (['the', 'elan', 'of', '3com'], [True, True, False, False])
     """
     if text.isascii():
-        return ["@" < word[0] < "[" for word in _written_tokens(text)]
-    words = _any_tokens(unicodedata.normalize("NFC", text))
-    if len(words) == n:
-        return [word[0].isupper() for word in words]
-    return [text[start].isupper() for start, _ in spans(text)]
+        words = tokens(text)
+        return words, ["@" < word[0] < "[" for word in _written_tokens(text)]
+    words = tokens(text)
+    written = _tokens_of(unicodedata.normalize("NFC", text))
+    if len(written) == len(words):
+        upper = [word[0].isupper() for word in written]
+    else:
+        places = iter(spans(text))
+        upper = []
+        for word in words:
+            upper.append(text[next(places)[0]].isupper())
+            if is_unspaced(word):
+                for _ in characters(word)[1:]:
+                    next(places)
+    if not any(map(is_unspaced, words)):
+        return words, upper
+    found: list[str] = []
+    marks: list[bool] = []
+    for word, capital in zip(words, upper, strict=True):
+        parts = pairs(word) if is_unspaced(word) else [word]
+        found += parts
+        marks += [capital] * len(parts)
+    return found, marks
 
 
 def spans(text: str) -> list[tuple[int, int]]:
-    """Where the `tokens` of a text stand in it as written: first character, and the one behind.
+    """Where the `units` of a text stand in it as written: first character, and the one behind.
 
     Examples
     --------
@@ -127,12 +206,17 @@ def spans(text: str) -> list[tuple[int, int]]:
         return [match.span() for match in _any_token.finditer(text.lower())]
     pieces = [fold(char) for char in text]
     places = [place for place, piece in enumerate(pieces) for _ in piece]
+    folded = "".join(pieces)
+    token = _mixed_token if _find_unspaced(folded) else _any_token
     out = []
-    for match in _any_token.finditer("".join(pieces)):
-        stop = places[match.end() - 1] + 1
-        while stop < len(text) and not pieces[stop]:
-            stop += 1  # a mark of the last letter
-        out.append((places[match.start()], stop))
+    for match in token.finditer(folded):
+        at, word = match.start(), match.group()
+        for part in characters(word) if is_unspaced(word) else [word]:
+            start, at = at, at + len(part)
+            stop = places[at - 1] + 1
+            while stop < len(text) and not pieces[stop]:
+                stop += 1  # a mark of the last letter
+            out.append((places[start], stop))
     return out
 
 
@@ -175,12 +259,13 @@ class Stemmer:
     def stem(self, token: str) -> str:
         """The stem of a folded token.
 
-        A token that ends in a digit or has more than 64 characters is its own stem.
+        A token that ends in a digit or has more than 64 characters is its own stem, and so is one
+        of a script without spaces.
         """
         found = self._cache.get(token)
         if found is not None:
             return found
-        if len(token) > MAX_STEMMED or token[-1:].isdigit():
+        if len(token) > MAX_STEMMED or token[-1:].isdigit() or _all_unspaced(token):
             return token
         with self._lock:
             stem = self._snowball.stemWord(token)

@@ -41,14 +41,57 @@ def fold(text):
     return "".join(kept).lower()
 
 
+SPACELESS = [
+    (0xE00, 0xEFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0xA9E0, 0xA9FF), (0xAA60, 0xAA7F),
+    (0x3005, 0x3007), (0x3021, 0x302F), (0x3038, 0x303C), (0x3041, 0x30FF), (0x31F0, 0x31FF),
+    (0xFF66, 0xFF9D), (0xF900, 0xFAFF), (0x1AFF0, 0x1B16F),
+]  # fmt: skip
+IDEOGRAPHS = [(0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0x20000, 0x323AF)]
+
+
+def among(char, blocks):
+    return any(first <= ord(char) <= last for first, last in blocks)
+
+
+def kind(char):
+    """Of a character: whether it belongs to a run without spaces, to a word, or to none."""
+    if among(char, IDEOGRAPHS):
+        return "run"
+    if not (char.isalnum() or own_sound(char)):
+        return ""
+    return "run" if among(char, SPACELESS) else "word"
+
+
 def tokens(text):
-    out, token = [], ""
+    return [token for token, _ in kinds(text)]
+
+
+def kinds(text):
+    """Tokens, each with its kind."""
+    out, token, before = [], "", ""
     for char in fold(text) + " ":
-        if char.isalnum() or own_sound(char):
-            token += char
-        elif token:
-            out.append(token)
+        if kind(char) != before and token:
+            out.append((token, before))
             token = ""
+        before = kind(char)
+        token += char if before else ""
+    return out
+
+
+def units(text):
+    """[unit, whether it stands behind another of its run]: tokens, runs by character."""
+    out = []
+    for token, its in kinds(text):
+        if its == "word":
+            out.append((token, False))
+            continue
+        chars = []
+        for char in token:
+            if chars and own_sound(char):
+                chars[-1] += char
+            else:
+                chars.append(char)
+        out += [(char, place > 0) for place, char in enumerate(chars)]
     return out
 
 
@@ -119,30 +162,35 @@ class Vocabulary:
     def find_in(self, text, eligible):
         """[ids, None or the tokens that they are variants of] in order."""
         live = [(i, one[0]) for i, one in enumerate(self.names) if one and eligible(i)]
-        words = [(token, place) for place, chunk in enumerate(text.split())
-                 for token in tokens(chunk)]  # fmt: skip
+        live = [(i, key, units(key)) for i, key in live if len(tokens(key)) <= 6]
+        words = [(token, joined, place) for place, chunk in enumerate(text.split())
+                 for token, joined in units(chunk)]  # fmt: skip
         hits, at = [], 0
+        longest = max([len(name) for _, _, name in live], default=0)
         while at < len(words):
-            for size in range(6, 0, -1):
-                run = [token for token, _ in words[at : at + size]]
+            for size in range(longest, 0, -1):
+                run = [(token, joined) for token, joined, _ in words[at : at + size]]
+                run[0] = (run[0][0], False)  # a name may begin within a run
                 if len(run) < size:
                     continue
-                ids = [i for i, key in live if tokens(key) == run]
+                ids = [i for i, _, name in live if name == run]
                 said = None
                 if not ids:
-                    said = run
-                    for i, key in live:
-                        name = tokens(key)
-                        if len(name) == size and all(map(self.may_stand_for, run, name)):
+                    said = [token for token, _ in run]
+                    for i, _, name in live:
+                        if len(name) == size and all(
+                            here[1] == there[1] and self.may_stand_for(here[0], there[0])
+                            for here, there in zip(run, name, strict=True)
+                        ):
                             ids.append(i)
                 if ids:
-                    hits.append((words[at][1], words[at + size - 1][1], ids, said))
+                    hits.append((words[at][2], words[at + size - 1][2], ids, said))
                     at += size - 1
                     break
             at += 1
         taken = {place for first, last, _, _ in hits for place in range(first, last + 1)}
         for place, chunk in enumerate(text.split()):
-            ids = [i for i, key in live if not tokens(key) and fold_name(key) == fold_name(chunk)]
+            ids = [i for i, key, name in live if not name and fold_name(key) == fold_name(chunk)]
             if ids and place not in taken:
                 hits.append((place, place, ids, None))
         return [[ids, said] for _, _, ids, said in sorted(hits, key=lambda hit: hit[0])]

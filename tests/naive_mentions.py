@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from naive_concepts import tokens
+from naive_concepts import tokens, units
 
 LONGEST = 6
 
@@ -48,14 +48,16 @@ class Mentioning:
 
 
 def said_in(text: str, keys: Iterable[str]) -> set[str]:
-    """Keys that a longest-match scan of the text finds by their tokens, no overlap."""
-    names = [(key, tokens(key)) for key in keys]
-    words, found, at = tokens(text), set(), 0
+    """Keys that a longest-match scan of the text finds by their units, no overlap."""
+    names = [(key, units(key)) for key in keys if len(tokens(key)) <= LONGEST]
+    longest = max((len(name) for _, name in names), default=0)
+    words, found, at = units(text), set(), 0
     while at < len(words):
         step = 1
-        for size in range(LONGEST, 0, -1):
+        for size in range(longest, 0, -1):
             run = words[at : at + size]
-            here = {key for key, name in names if name and len(run) == size and name == run}
+            run[:1] = [(run[0][0], False)]  # a name may begin within a run
+            here = {key for key, name in names if name == run}
             if here:
                 found |= here
                 step = size

@@ -5,6 +5,7 @@ Nothing here comes from fastassoc: where the two differ, one is wrong.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import unicodedata
@@ -77,10 +78,35 @@ def first_by_row(scores: Sequence[float], allowed: Sequence[int], k: int) -> Sco
 
 
 def tokens(text: str) -> list[str]:
-    """Runs of letters and digits, without marks, in lower case."""
+    """Runs of letters and digits, without marks, in lower case; pairs where none writes spaces."""
     plain = unicodedata.normalize("NFKD", text)
-    plain = "".join(c for c in plain if not unicodedata.combining(c)).lower()
-    return re.findall(r"[^\W_]+", plain)
+    plain = "".join(c for c in plain if unicodedata.category(c)[0] != "M" or sounds(c)).lower()
+    out: list[str] = []
+    for word in re.findall(f"[{SPACELESS}]+|[^{SPACELESS}]+", plain):
+        if re.match(f"[{SPACELESS}]", word):
+            kept = (c if c.isalnum() or sounds(c) or c >= "\u3400" else " " for c in word)
+            for run in "".join(kept).split():
+                chars = re.findall(f"[{SOUNDS}]|[^{SOUNDS}][{SOUNDS}]*", run)
+                out += [a + b for a, b in itertools.pairwise(chars)] or chars
+        else:
+            out += re.findall(rf"(?:[^\W_]|[{SOUNDS}])+", word)
+    return out
+
+
+def sounds(c: str) -> bool:
+    """Whether a mark is a vowel sign that is part of its word."""
+    return bool(re.match(f"[{SOUNDS}]", c))
+
+
+SOUNDS = "".join(
+    c for c in map(chr, [*range(0x900, 0x1D00), *range(0xA800, 0xAC00)])
+    if unicodedata.category(c) in ("Mn", "Mc") and unicodedata.combining(c) == 0
+)  # fmt: skip
+# Thai and Lao, Myanmar, Khmer, kana, and Han
+SPACELESS = "\u0e00-\u0eff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f\u1780-\u17ff"
+SPACELESS += "\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9d\U0001aff0-\U0001b16f"
+SPACELESS += "\u3005-\u3007\u3021-\u302f\u3038-\u303c\u3400-\u4dbf\u4e00-\u9fff"
+SPACELESS += "\uf900-\ufaff\U00020000-\U000323af"
 
 
 class Texts:

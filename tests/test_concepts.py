@@ -17,7 +17,7 @@ ANY = st.text(st.characters(exclude_categories=()), max_size=12)
 WORD = st.sampled_from([
     "timeout", "Timeouts", "retry", "retries", "dying", "die", "a", "aed", "x1", "ca\u0301fe",
     "Cafe", "C++", "c", "🙂", "->", "…", "...", "北京", "|", "日本", "does", "doe", "do", "doing",
-    "sensible", "sensibility", "sensibly", "using", "use",
+    "sensible", "sensibility", "sensibly", "using", "use", "京", "日本北京", "北京retries", "ก็京",
 ])  # fmt: skip
 NAME = st.lists(WORD, min_size=1, max_size=8).map(" ".join)
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1] / "fastassoc"
 FILES = sorted(ROOT.rglob("*.py"))
 
 TOOLS = {"errors", "settings", "kernels", "words", "times", "fields", "columns", "batch", "reports"}
-TOOLS |= {"postings"}
+TOOLS |= {"postings", "scripts"}
 TABLES = {"notes", "concepts", "text", "links", "mentionindex"}
 INTAKE = {"batches", "dryrun", "mapping", "parts", "rejects", "rows", "sources"}
 ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may import
@@ -24,7 +24,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "settings": {"errors"},
     "formats": set(),
     "kernels": {"kernels"},
-    "words": {"errors"},
+    "scripts": set(),
+    "words": {"errors", "scripts"},
     "times": {"errors"},
     "fields": {"errors", "times"},
     "columns": {"errors"},
@@ -39,7 +40,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "vectors": {"files", "openblas", "recall"},
     "cache": {"errors", "files"},
     "extract": {"words"},
-    "mentions": {"words"},
+    "mentions": {"scripts", "words"},
     "linkview": {"errors", "kernels"},
     # the tables do not know one another, nor the disk
     "sessions": set(),

@@ -35,6 +35,11 @@ NAMES = [
     "two three",
     "café müller",
     "東京",
+    "京都",
+    "東京都",
+    "京",  # a single character, in no pair alone
+    "ai技術",
+    "ราคา",
     "straße",
     "हिन्दी",
     "3.5",
@@ -43,7 +48,7 @@ WORDS = [
     *["new", "york", "times", "square", "garden", "the", "who", "it", "c", "c++", "->", "Paris"],
     *["New York", "New York Times", "The Who,", "one", "two", "three", "four five six", "seven"],
     *["Cafe Muller", "Café", "Müller's", "東京", "Straße", "STRASSE", "हिन्दी", "3", "5", "3.5"],
-    *["of", "newest", "parises", "ring"],
+    *["of", "newest", "parises", "ring", "東京都に", "京都AI技術", "東、京", "AI 技術", "ราคากาแฟ"],
 ]
 some_text = st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join)
 some_names = st.dictionaries(st.sampled_from(NAMES), st.booleans(), max_size=4)
@@ -367,7 +372,10 @@ names_of_tokens = st.lists(st.lists(st.integers(0, 3), max_size=6), max_size=20)
     st.integers(0, 2**20),
 )
 def test_scan_of_tokens(names: list[list[int]], texts: list[list[int]], bits: int) -> None:
-    """put_names and scan_texts, the tree moved to a larger table (move_edges) half way."""
+    """put_names and scan_texts, the tree moved to a larger table (move_edges) half way.
+
+    Numbers are even, as those of words are.
+    """
     n = len(names)
     edges, behind = np.full(256, kernels.NONE, np.uint64), np.zeros(256, np.int32)
     heads, counts = np.zeros(256, np.int32), np.zeros(256, np.int32)
@@ -376,7 +384,7 @@ def test_scan_of_tokens(names: list[list[int]], texts: list[list[int]], bits: in
     for start, stop in ((0, n // 2), (n // 2, n)):
         some = names[start:stop]
         ptr = np.cumsum([0, *map(len, some)]).astype(np.int64)
-        flat = np.array([t for name in some for t in name], np.int32)
+        flat = np.array([2 * t for name in some for t in name], np.int32)
         which = np.arange(start, stop, dtype=np.int64)
         nodes = kernels.put_names(flat, ptr, which, edges, behind, heads, nexts, ends, nodes)
         wider = np.full(512, kernels.NONE, np.uint64), np.zeros(512, np.int32)
@@ -389,7 +397,7 @@ def test_scan_of_tokens(names: list[list[int]], texts: list[list[int]], bits: in
     counts[0] = 0
     own = [[c for c in range(n) if (c * 7 + row) % 5 == 0] for row in range(len(texts))]
     flat, ptr = kernels.scan_texts(
-        np.array([t for text in texts for t in text], np.int32),
+        np.array([2 * t for text in texts for t in text], np.int32),
         np.cumsum([0, *map(len, texts)]).astype(np.int64),
         np.array([c for some in own for c in some], np.uint32),
         np.cumsum([0, *map(len, own)]).astype(np.int64),

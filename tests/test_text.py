@@ -30,6 +30,9 @@ WORDS = [
     "backoff",
     "42",
     "漢字",
+    "漢字の東京2号",
+    "字",
+    "ราคากิน",
 ]
 some_text = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 some_texts = st.lists(some_text, max_size=15)

@@ -4,11 +4,13 @@ import threading
 from itertools import pairwise
 
 import naive_concepts as naive
+import naive_text
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fastassoc.errors import InvalidInput
+from fastassoc.scripts import JOINED
 from fastassoc.words import (
     COMMON_WORDS,
     STARTERS,
@@ -17,7 +19,10 @@ from fastassoc.words import (
     casefold,
     fold,
     spans,
+    terms,
     tokens,
+    units,
+    written_terms,
 )
 
 
@@ -27,9 +32,22 @@ def test_fold_and_tokens_equal_the_twin(text):
     assert tokens(text) == naive.tokens(text)
 
 
-@given(st.text(st.one_of(st.characters(), st.sampled_from("aİΣς½\u0301 \u0903한"))))
-def test_spans_are_where_the_tokens_stand(text):
-    places, words = spans(text), tokens(text)
+ODD = st.text(st.one_of(st.characters(), st.sampled_from("aÉİΣς½\u0301 \u0903한東京。ガㇰ㌔กิ๑ံလ〇")))
+
+
+@given(ODD)
+def test_units_and_terms_equal_the_twin(text):
+    assert tokens(text) == naive.tokens(text)
+    assert units(text) == [JOINED * joined + unit for unit, joined in naive.units(text)]
+    assert terms(text) == naive_text.tokens(text)
+    words, capitals = written_terms(text)
+    assert words == terms(text)
+    assert len(capitals) == len(words)
+
+
+@given(ODD)
+def test_spans_are_where_the_units_stand(text):
+    places, words = spans(text), [unit.removeprefix(JOINED) for unit in units(text)]
     assert len(places) == len(words)
     assert all(a[0] <= b[0] and a[1] <= b[1] for a, b in pairwise(places))
     for (start, stop), word in zip(places, words, strict=True):

@@ -1,6 +1,8 @@
 """Kernels of the mention index: names in texts of numbered tokens, and sums over posting lists.
 
-Names are a tree of tokens. Its edges are an open-addressing table from ``node << 32 | token`` to
+Names are a tree of tokens. The numbers of tokens are even, but for a character of a script without
+spaces that follows another of its run: it has its own number plus one. At the first token of a name
+this makes no difference. Its edges are an open-addressing table from ``node << 32 | token`` to
 the node behind; node 0 is the root. The concepts whose name ends at a node are a chain:
 ``heads[node]`` is the first, ``nexts[concept]`` the next, each plus one, 0 being none.
 """
@@ -19,7 +21,7 @@ __all__ = ["NONE", "count_lists", "gather_rows", "move_edges", "put_names", "sca
 NONE = np.uint64(0xFFFFFFFFFFFFFFFF)  # an edge that is free
 MIX = np.uint64(0x9E3779B97F4A7C15)
 LAST = np.uint64(0xFFFFFFFF)
-LONGEST = 6  # tokens of the longest name that is found
+APART = ~1  # takes the bit off that says: a character behind another of its run
 FEW = 256  # rows that are sorted by comparing
 DIGIT = 11  # bits of a digit of the radix sort
 
@@ -149,10 +151,13 @@ def _scan_texts(
             node = np.int64(0)
             best = np.int64(0)
             step = 1
-            for i in range(at, min(stop, at + LONGEST)):
-                if tokens[i] < 0:
+            for i in range(at, stop):
+                token = np.int64(tokens[i])
+                if token < 0:
                     break
-                key = (np.uint64(node) << np.uint64(32)) | np.uint64(tokens[i])
+                if i == at:
+                    token &= APART
+                key = (np.uint64(node) << np.uint64(32)) | np.uint64(token)
                 place = _place(edges, key)
                 if edges[place] == NONE:
                     break

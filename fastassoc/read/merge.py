@@ -9,7 +9,7 @@ from fastassoc.query import Query
 from fastassoc.read.ranks import Ordered, Scored
 from fastassoc.read.scan import Scan
 from fastassoc.state import StateView
-from fastassoc.words import tokens
+from fastassoc.words import terms
 
 __all__ = ["Placed", "absolute", "merge"]
 
@@ -113,7 +113,7 @@ def spread(view: StateView, pool: list[Placed], diversity: float, k: int) -> lis
     table = view.notes.table
 
     sets: dict[int, frozenset[object]] = {
-        one.row: frozenset(one.concepts or tokens(table.texts[one.row])) for one in pool
+        one.row: frozenset(one.concepts or terms(table.texts[one.row])) for one in pool
     }
     picks: list[Placed] = []
     left = list(pool)

@@ -12,7 +12,7 @@ from fastassoc.errors import NoteNotFound
 from fastassoc.filters import allowed_rows
 from fastassoc.query import Query
 from fastassoc.state import StateView
-from fastassoc.words import STOP_WORDS, tokens
+from fastassoc.words import STOP_WORDS, terms
 
 __all__ = ["Scan", "is_held", "scan", "search"]
 
@@ -185,9 +185,9 @@ def weigh_text(view: StateView, query: Query, text: str | None, found: Scan) -> 
         known = sum(w for w, (_, term) in zip(weights, stems, strict=True) if term >= 0)
         covered = known / sum(weights) if weights else 0.0
         if query.text:
-            found.words = [w for w in dict.fromkeys(tokens(text)) if w not in STOP_WORDS]
-            parts = {word for c in found.named for word in tokens(view.vocabulary.name(c))}
-            parts.update(word for said in found.variants for word in tokens(said))
+            found.words = [w for w in dict.fromkeys(terms(text)) if w not in STOP_WORDS]
+            parts = {word for c in found.named for word in terms(view.vocabulary.name(c))}
+            parts.update(word for said in found.variants for word in terms(said))
             if found.words:
                 named = sum(word in parts for word in found.words) / len(found.words)
                 covered = max(covered, named)
