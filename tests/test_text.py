@@ -139,6 +139,19 @@ def test_kernels_on_many_rows(share: float) -> None:
     assert not module.zeros("rows", 900).any()
 
 
+def test_weights_of_many_terms() -> None:
+    texts = [" ".join(f"w{n}x" for n in range(first, 300, first)) for first in (1, 2, 7)]
+    index, twin = TextIndex("english"), naive.Texts(STEM, STOPS)
+    index.append(texts)
+    twin.append(texts)
+    question = " ".join(f"w{n * 7 % 310}x" for n in range(310))
+    view = index.view()
+    found = view.query(question)
+    weights = view.weights(np.arange(3), [term for _, term in found], K1, B)
+    wanted = [[twin.weight(row, stem, K1, B) for stem, _ in found] for row in range(3)]
+    assert weights.tolist() == wanted
+
+
 def test_a_view_never_changes() -> None:
     index = TextIndex("english")
     index.append(["call the retry", "retry"])

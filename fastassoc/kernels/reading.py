@@ -36,6 +36,7 @@ Whole = Any  # int or a NumPy integer: mypy tells them apart, compiled code does
 
 BLOCK = 256
 FEW = 4096  # lists this short in all are walked at once
+FEW_IDS = 128  # terms that are compared one by one; they are most often few
 LAST = 0xFFFFFFFF
 
 
@@ -284,15 +285,35 @@ def _bm25_weights(
     b: float,
     out: NDArray[np.float64],
 ) -> None:
-    """BM25 weight of ``ids[j]`` in ``at_rows[i]`` into ``out[i, j]``, from the forward lists."""
+    """BM25 weight of ``ids[j]`` in ``at_rows[i]`` into ``out[i, j]``, from the forward lists.
+
+    The ids are distinct.
+    """
+    many = ids.size > FEW_IDS
+    order = np.argsort(ids) if many else np.empty(0, np.int64)
+    ordered = ids[order]
     for i in range(at_rows.size):
         row = at_rows[i]
         for p in range(ptr[row], ptr[row + 1]):
-            for j in range(ids.size):
-                if flat[p] == ids[j]:
-                    tf = np.float64(values[p])
-                    norm = tf + k1 * (1.0 - b + b * lengths[row] / average)
-                    out[i, j] = idf[j] * (k1 + 1.0) * tf / norm
+            j = -1
+            if many:
+                low, high = 0, ordered.size
+                while low < high:
+                    middle = (low + high) >> 1
+                    if ordered[middle] < flat[p]:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low < ordered.size and ordered[low] == flat[p]:
+                    j = order[low]
+            else:
+                for place in range(ids.size):
+                    if flat[p] == ids[place]:
+                        j = place
+            if j >= 0:
+                tf = np.float64(values[p])
+                norm = tf + k1 * (1.0 - b + b * lengths[row] / average)
+                out[i, j] = idf[j] * (k1 + 1.0) * tf / norm
 
 
 # --- the first k by score, then row ---------------------------------------------------------------
