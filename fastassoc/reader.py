@@ -116,7 +116,7 @@ class Reader(ABC):
             Id of a note: ask its concepts, its words and its vector, whichever the rank reads.
         k : int
             The most hits.
-        rank : {"counts", "flat", "ppr", "retention"}, optional
+        rank : {"counts", "flat", "bridge", "ppr", "retention"}, optional
             How notes are ranked; see `Settings`.
         hops : int
             Steps along links, 1 to 3.

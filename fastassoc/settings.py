@@ -280,6 +280,10 @@ class BridgeRule:
         How much lower each place of the pool lies.
     link_share : float
         8. A note gains this share of the best score among the notes that it is linked to.
+    sure_share, sure_cosine, sure_length, sure_vector, sure_words, sure_text : float
+        How sure it is that the store knows of what is asked: the logistic function of the first
+        four with the share of the question that one note holds, the best cosine and the number of
+        words; without a vector of the last two with the share. Fitted with WordLlama's vectors.
 
     Raises
     ------
@@ -330,6 +334,12 @@ class BridgeRule:
     pick_open: float = _read(0.6)
     deal: float = _read(1e-9)
     link_share: float = _read(0.5)
+    sure_share: float = _read(3.85)
+    sure_cosine: float = _read(22.4)
+    sure_length: float = _read(0.17)
+    sure_vector: float = _read(-13.0)
+    sure_words: float = _read(10.6)
+    sure_text: float = _read(-5.0)
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -344,7 +354,7 @@ class BridgeRule:
                     f"setting {f.name}: found {value!r}, expected a whole number from 1 to 10000.",
                 )
             else:
-                _finite(f.name, value, 0.0, 1e6)
+                _finite(f.name, value, -1e3 if f.name.startswith("sure_") else 0.0, 1e6)
         _finite("flat_share", self.flat_share, 0.0, 1.0)
         for name in ("saturation", "gate_width"):
             _finite(name, getattr(self, name), 1e-9, 1e6)
@@ -387,8 +397,8 @@ class Settings:
     retention : RetentionRule
     bridge : BridgeRule
     rank : str or None
-        The default rank; None reads a query of concepts alone by ``"counts"``, any other by
-        ``"bridge"``.
+        The default rank; None reads ``"flat"`` with a vector, named concepts by ``"counts"`` and
+        other text ``"flat"``.
     hop_factor : float
         Factor for each step after the first.
     max_fanout : int or None

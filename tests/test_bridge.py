@@ -174,7 +174,7 @@ class World:
         store, asked = self.twin(question)
         k = question.get("k", 60)
         exact = [hit.id for hit in recall if hit.source == "exact"]
-        constants = {"near": max(near, k + len(exact)), "zeros": False, **self.constants}
+        constants = {"near": max(near, 4 * k, k + len(exact)), "zeros": False, **self.constants}
         answer = naive.read(store, asked, constants)
         ids = list(self.rows)
         wanted = [ids[i] for i in answer.order if answer.scores[i] > 0.0 and ids[i] not in exact]

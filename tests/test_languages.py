@@ -180,15 +180,14 @@ def test_words_find_the_right_note(case: Case) -> None:
 
 def test_a_given_concept_is_found_in_a_question(case: Case) -> None:
     with remembered(case) as mem:
-        recall = mem.read(case.asked)
+        recall = mem.read(case.asked, rank="bridge")
         assert recall.query_concepts == [case.name]
         assert {"right", "second"} <= {hit.id for hit in mem.read(case.asked, rank="counts")}
 
 
-def test_the_default_read_crosses_a_shared_concept(case: Case) -> None:
+def test_the_bridge_crosses_a_shared_concept(case: Case) -> None:
     with remembered(case) as mem:
-        recall = mem.read(case.words)
-        assert recall.rank == "bridge"
+        recall = mem.read(case.words, rank="bridge")
         assert [hit.id for hit in recall[:2]] == ["right", "second"]
         assert recall[1].parts["bridge"] > 0
         assert case.name in recall.expanded_concepts

@@ -473,3 +473,29 @@ def test_bad_input_is_refused():
     ):
         with pytest.raises(InvalidInput):
             LinkMatrix.from_arrow(bad, LinkRule(), 0.3)
+
+
+@slow
+@given(
+    changes(),
+    st.sampled_from(RULES),
+    st.lists(st.integers(0, 9), max_size=5, unique=True),
+    st.sampled_from([-0.25, 0.25, 1.0, 2.0]),
+    st.none() | st.lists(st.integers(0, 1), max_size=10),
+    times,
+)
+def test_best_of_equals_the_twin(ops, options, sources, threshold, allowed, now):
+    links, twin = make(options)
+    for op in ops:
+        if op[0] != "view":
+            apply(links, op)
+            apply(twin, op)
+    scores = [float(n % 3) for n in range(len(sources))]
+    mask = np.array(allowed, np.uint8) if allowed else None
+    for _ in range(2):  # the second time with the same scratch
+        ids, best = links.view().best_of(
+            sources, scores, threshold=threshold, now=now, allowed=mask
+        )
+        want = twin.best_of(sources, scores, threshold, now, mask)
+        assert dict(zip(ids.tolist(), best.tolist(), strict=True)) == want
+        assert ids.tolist() == sorted(want)

@@ -183,3 +183,27 @@ def test_empty_index_and_bad_input() -> None:
         index.view().best([0], K1, B, np.ones(2, np.uint8), 0)
     with pytest.raises(InvalidInput, match="allowed has 1 rows"):
         index.view().best([0], K1, B, np.ones(1, np.uint8), 1)
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["Rose", "rose", "ROSE", "stone", "Élan", "the"])), max_size=9
+    ),
+    st.sets(st.integers(0, 8)),
+)
+def test_capitals_are_counted_over_live_texts(texts: list[list[str]], gone: set[int]) -> None:
+    """The kernel ``count_marked`` and what is taken back, against counting word by word."""
+    index = TextIndex("english")
+    half = len(texts) // 2
+    for part in (texts[:half], texts[half:]):
+        index.append([" ".join(words) for words in part])
+    index.remove([row for row in gone if row < len(texts)])
+    view = index.view()
+    live = [word for row, words in enumerate(texts) if row not in gone for word in words]
+    for stem in ("rose", "stone", "elan"):
+        said = [word for word in live if naive.tokens(word)[0].startswith(stem)]
+        if not said:
+            continue
+        term = dict(view.query(stem))[snowballstemmer.stemmer("english").stemWord(stem)]
+        mostly = 2 * sum(word[0].isupper() for word in said) > len(said)
+        assert view.capitalised(np.array([term], np.uint32)).tolist() == [mostly]

@@ -41,7 +41,7 @@ def needs_text(query: Query, settings: Settings) -> bool:
     rank = query.rank or settings.rank
     if query.text is not None or query.like:
         return True
-    return rank in {"flat", "ppr", "bridge"} or (rank is None and query.vector is not None)
+    return rank in {"flat", "ppr", "bridge"}
 
 
 def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:

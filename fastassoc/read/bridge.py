@@ -61,6 +61,7 @@ def score_bridge(
         direct,
         lambda row, score, asked: made[row],
         {row: math.fsum(made[row].values()) for row in found.exact},
+        coverage=board.coverage(),
         way=seeds.way,
         reached=seeds.reached,
     )
@@ -224,6 +225,26 @@ class Board:
         for column in self.parts.values():
             total += column
         return total
+
+    def coverage(self) -> float | None:
+        """How sure it is that the store knows of what is asked, in [0, 1]; None without words.
+
+        A logistic function of the largest idf share of the question that one note holds, of the
+        best cosine and of the number of words, fitted so that a best hit of a question about the
+        store scores above 0.3 and that of any other below, on sets of several kinds; see
+        `BridgeRule`.
+        """
+        found, rule = self.found, self.rule
+        if not found.asked_idf:
+            return None
+        held = ((self.words > 0.0) * self.idf).sum(axis=1).max(initial=0.0)
+        share = min(1.0, float(held) / found.asked_idf)
+        if found.near is None:
+            sure = rule.sure_words * share + rule.sure_text
+        else:
+            sure = rule.sure_share * share + rule.sure_cosine * self._near.highest
+            sure += rule.sure_length * min(found.n_stems, 20) + rule.sure_vector
+        return 1.0 / (1.0 + math.exp(-sure))
 
     def order(self, scores: Scores) -> Rows:
         """Places by score descending, then by order of writing."""

@@ -35,6 +35,7 @@ def explain(
     paths = Paths(view, settings, found, scored, now)
     paths.reach({concept for one in placed for concept in one.concepts})
     cosines = similarities(view, query, placed)
+    coverage = found.coverage if scored.coverage is None else scored.coverage
     hits: list[Hit] = []
     reached: dict[str, float] = {}
     name = view.vocabulary.name
@@ -42,7 +43,7 @@ def explain(
         # by counts, what links bring is part of every score; else of an associated note's only
         told = rank in {"counts", "bridge"} or one.source == "association"
         through = paths.through(one) if told else []
-        hit = hit_of(view, one, paths.path(one, through), through, found.coverage, cosine)
+        hit = hit_of(view, one, paths.path(one, through), through, coverage, cosine)
         hits.append(hit)
         reached.update({name(concept): paths.strengths[concept] for concept in through})
     if query.order_by == "recency":

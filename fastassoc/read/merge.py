@@ -59,7 +59,7 @@ class Places:
         self._asked = set(found.named)
         self._exact = set(found.exact)
         self._least = query.min_score
-        self._coverage = found.coverage
+        self._coverage = found.coverage if scored.coverage is None else scored.coverage
 
     def _good(self, rank_score: float) -> bool:
         """Whether a note may have a place at all."""

@@ -46,6 +46,8 @@ class Scored:
     share : float
     walk : Expansion or None
         What note links led to.
+    coverage : float or None
+        How much of the query the rank finds explained, in [0, 1]; else `Scan.coverage` tells.
     way : callable or None
         From a row to the steps that led to it, where a rank walks over notes and concepts alike.
     reached : dict of int to float
@@ -61,15 +63,16 @@ class Scored:
     share: float = 0.0
     walk: Expansion | None = None
     way: Callable[[int], list[Way]] | None = None
+    coverage: float | None = None
     reached: dict[int, float] = field(default_factory=dict)
 
 
 def plan(query: Query, settings: Settings, found: Scan) -> str:
-    """The rank to use: what was asked for; else counts for concepts alone, else the bridge."""
+    """The rank to use: what was asked for; else flat with a vector; else counts for concepts."""
     if query.rank or settings.rank:
         return str(query.rank or settings.rank)
-    alone = query.text is None and query.like is None and query.vector is None
-    return "counts" if alone else "bridge"
+    words = found.words or (query.like is not None and len(found.terms))
+    return "flat" if query.vector is not None or (words and not found.named) else "counts"
 
 
 # -- counts -------------------------------------------------------------------------------------
