@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,39 @@ def score_bridge(
     )
 
 
+class Lookup:
+    """Values by key.
+
+    Parameters
+    ----------
+    keys : int64 [m]
+        Distinct, in any order.
+    values : float64 [m]
+    """
+
+    def __init__(self, keys: Rows, values: Scores) -> None:
+        order = np.argsort(keys)
+        self.keys, self._values = keys[order], values[order]
+
+    def of(self, keys: Rows, other: float = 0.0) -> Scores:
+        """The values of keys, float64 [n], `other` where there is none."""
+        out = np.full(len(keys), other)
+        if len(self.keys):
+            at = np.minimum(self.keys.searchsorted(keys), len(self.keys) - 1)
+            there = self.keys[at] == keys
+            out[there] = self._values[at[there]]
+        return out
+
+
+def inside(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which values stand among the known ones, which ascend; bool [m]."""
+    if not len(known):
+        return np.zeros(len(values), np.bool_)
+    at = np.minimum(known.searchsorted(values), len(known) - 1)
+    there: NDArray[np.bool_] = known[at] == values
+    return there
+
+
 class Board:
     """The notes that can come first, with everything that adds to their scores, by place.
 
@@ -75,7 +109,7 @@ class Board:
     Attributes
     ----------
     rows : int64 [m]
-        In the order in which they came in.
+        Ascending; a place changes when others come in before it.
     words : float64 [m, t]
         BM25 weight of each of the question's words, by the best note's sum.
     parts : dict of str to float64 [m]
@@ -103,11 +137,14 @@ class Board:
         self.rows = NO_ROWS
         self.words = np.zeros((0, len(self.terms)))
         self.parts = {name: np.zeros(0) for name in PARTS}
-        self._places: dict[int, int] = {}
+        self.asked = frozenset(found.named)
+        self.asked_ids, self.asked_terms = np.sort(self.named), np.sort(found.terms)
         self._near = Cosines(found)
+        near, cosines = found.near or (NO_ROWS, np.zeros(0))
+        self._cosines = Lookup(near, np.maximum(cosines, 0.0))
         self._top, self._n, self._all = 1.0, 0, True
         self.beyond, self.now = 0.0, 0
-        self._subjects = (NO_ROWS, np.zeros(0))
+        self._subjects = Lookup(NO_ROWS, np.zeros(0))
         self.subject_top = 1.0
 
     def begin(self, pool: int) -> None:
@@ -125,9 +162,9 @@ class Board:
             subjects = view.notes.subjects
             known = self.named < subjects.n_terms
             rows, sums = gather(subjects, self.named[known], idf[known], found.allowed)
-            self._subjects = rows, sums
+            self._subjects = Lookup(rows, sums)
             self.subject_top = float(sums.max()) if len(sums) else 1.0
-        self.add(np.concatenate([near, best, self._subjects[0], np.array(found.exact, np.int64)]))
+        self.add(np.concatenate([near, best, self._subjects.keys, np.array(found.exact, np.int64)]))
         need, rest = max(pool, self.depth), self._near.rest
         if rest and found.near and np.count_nonzero(found.near[1] > rest) < need:
             # all notes beyond the nearest are as near as the last: the first written come first
@@ -169,44 +206,38 @@ class Board:
 
     def add(self, rows: Rows) -> None:
         """Take in allowed rows that are not there yet."""
-        new = np.array(
-            [row for row in dict.fromkeys(rows.tolist()) if row not in self._places], np.int64
-        )
+        new = np.unique(rows)
+        new = new[~inside(new, self.rows)]
         if not len(new):
             return
-        start = len(self.rows)
-        self._places.update(zip(new.tolist(), range(start, start + len(new)), strict=True))
         weights = self._weights(new)
-        words = weights / self._top
         share, highest = self.rule.flat_share, self._near.highest
-        about, sums = self._subjects
-        at = np.searchsorted(about, new)
-        there = about[np.minimum(at, len(about) - 1)] == new if len(about) else np.zeros(0, bool)
-        subject = np.zeros(len(new))
-        if len(about):
-            subject[there] = sums[at[there]] / self.subject_top
         made = {
-            "vector": share * (np.array([self._near(row) for row in new.tolist()]) / highest)
-            if highest
-            else np.zeros(len(new)),
             "text": (1.0 - share) * (weights.sum(axis=1) / self._top),  # 1 for the best
-            "subject": self.rule.subject_weight * subject,
+            "subject": self.rule.subject_weight * (self._subjects.of(new) / self.subject_top),
         }
-        self.rows = np.concatenate([self.rows, new])
-        self.words = np.concatenate([self.words, words])
+        if highest:
+            made["vector"] = share * (self._cosines.of(new, self._near.rest) / highest)
+        rows = np.concatenate([self.rows, new])
+        order = np.argsort(rows)
+        self.rows = rows[order]
+        self.words = np.concatenate([self.words, weights / self._top])[order]
         nothing = np.zeros(len(new))
         self.parts = {
-            name: np.concatenate([column, made.get(name, nothing)])
+            name: np.concatenate([column, made.get(name, nothing)])[order]
             for name, column in self.parts.items()
         }
 
     def place(self, row: int) -> int:
         """Where a row is, -1 for one that is not there."""
-        return self._places.get(row, -1)
+        place = int(self.rows.searchsorted(row))
+        return place if place < len(self.rows) and self.rows[place] == row else -1
 
     def places(self, rows: Rows) -> Rows:
-        """Where rows are, int64 [m]."""
-        return np.array([self._places[row] for row in rows.tolist()], np.int64)
+        """Where rows are, int64 [m], -1 for those that are not there."""
+        places = self.rows.searchsorted(rows)
+        places[~inside(rows, self.rows)] = -1
+        return places
 
     @property
     def flat(self) -> Scores:
@@ -248,7 +279,7 @@ class Board:
 
     def order(self, scores: Scores) -> Rows:
         """Places by score descending, then by order of writing."""
-        return np.lexsort((self.rows, -scores))
+        return np.argsort(-scores, kind="stable")
 
     def best(self, n: int) -> list[int]:
         """The first n places by score."""
@@ -273,7 +304,7 @@ class Board:
 
     def named_in(self, row: int) -> bool:
         """Whether a note mentions a concept that the question names."""
-        return bool(np.isin(self.mentions.of(row), self.named, assume_unique=True).any())
+        return not self.asked.isdisjoint(self.mentions.of(row).tolist())
 
 
 class Seeds:
@@ -287,13 +318,13 @@ class Seeds:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._top: float | None = None
         self.likeness: dict[int, tuple[Rows, Scores]] = {}
         self._worth: dict[int, float] = {}
         self._ways: dict[int, tuple[NDArray[np.uint32], Scores, NDArray[np.uint32], Scores]] = {}
-        self._source: dict[int, int] = {}
-        self._named = set(board.named.tolist())
-        self.reached: dict[int, float] = dict.fromkeys(self._named, 1.0)
+        self._sources = NO_ROWS, NO_ROWS  # rows, and the seed that led to each, -1 for none
+        self._picked: dict[int, int] = {}
+        self._told: dict[int, list[Way]] = {}
+        self.reached: dict[int, float] = dict.fromkeys(board.asked, 1.0)
 
     def worth(self, row: int) -> float:
         """How much a note counts as a seed, p(h)."""
@@ -317,11 +348,11 @@ class Seeds:
         most = min(rule.max_df, board.cap)
         concepts = board.mentions.of(row)
         n_concepts = len(concepts)
-        concepts = concepts[~np.isin(concepts, board.named, assume_unique=True)]
+        concepts = concepts[~inside(concepts, board.asked_ids)]
         df = board.mentions.dfs_of(concepts)
         concepts, df = concepts[df <= most], df[df <= most]
         stems = board.text.postings.row(row)[0]
-        stems = stems[~np.isin(stems, board.found.terms, assume_unique=True)]
+        stems = stems[~inside(stems, board.asked_terms)]
         sdf = board.text.dfs_of(stems)
         fits = (sdf >= 2) & (sdf <= most)
         stems, sdf = stems[fits], sdf[fits]
@@ -388,25 +419,38 @@ class Seeds:
             best[places[better]] = way[better]
             source[places[better]] = seed
         board.parts["bridge"] = rule.weight * best
-        self._source = {
-            int(board.rows[place]): int(source[place]) for place in np.flatnonzero(source >= 0)
-        }
+        self._sources = board.rows, source
 
     def came_from(self, row: int, source: int) -> None:
         """Say which pick led to a note."""
-        self._source[row] = source
+        self._picked[row] = source
+
+    def source_of(self, row: int) -> int | None:
+        """The pick or seed that led to a note."""
+        rows, sources = self._sources
+        place = int(rows.searchsorted(row))
+        found = int(sources[place]) if place < len(rows) and rows[place] == row else -1
+        found = self._picked.get(row, found)
+        return None if found < 0 else found
 
     def way(self, row: int) -> list[Way]:
+        """How the question led to a note; see `_find_way`."""
+        held = self._told.get(row)
+        if held is None:
+            held = self._told[row] = self._find_way(row)
+        return held
+
+    def _find_way(self, row: int) -> list[Way]:
         """How the question led to a note: over its own concepts, or by a seed over what it names.
 
         Of the concepts that the seed leads over, the three with the largest shares of L; equals by
         name, for numbers come from history.
         """
         board, rule = self._board, self._board.rule
-        source = self._source.get(row)
+        source = self.source_of(row)
         own, key = board.mentions.of(row), board.view.vocabulary.key
         way: list[Way] = [
-            ("into", c, row) for c in sorted(self._named.intersection(own.tolist()), key=key)
+            ("into", c, row) for c in sorted(board.asked.intersection(own.tolist()), key=key)
         ]
         lender = board.lender(row)
         if lender is not None:
@@ -414,14 +458,14 @@ class Seeds:
         if source is None:
             return way
         concepts, weights, _, _ = self.ways(source)
-        about = np.isin(concepts, board.view.notes.subjects.row(row)[0])
-        shares = weights * (rule.mention * np.isin(concepts, own) + rule.subject * about)
+        about = inside(concepts, np.sort(board.view.notes.subjects.row(row)[0]))
+        shares = weights * (rule.mention * inside(concepts, own) + rule.subject * about)
         given = [
             (-share, key(c), c) for c, share in zip(concepts.tolist(), shares.tolist(), strict=True)
         ]
         taken = [(c, -share) for share, _, c in sorted(given)[:3] if share]
         if taken:
-            led = self._named.intersection(board.mentions.of(source).tolist())
+            led = board.asked.intersection(board.mentions.of(source).tolist())
             way += [("into", c, source) for c in sorted(led, key=key)[:1]]
         for concept, share in taken:
             self.reached[concept] = max(share, self.reached.get(concept, 0.0))
@@ -494,11 +538,13 @@ class Abouts:
     """
 
     def __init__(self, board: Board, rows: Rows) -> None:
-        lists = [board.view.notes.subjects.row(row)[0] for row in rows.tolist()]
-        idf = board.concept_idf(board.named)
-        self.weights = np.array([np.isin(board.named, about) * idf for about in lists])
-        self.weights = self.weights.reshape(len(rows), len(board.named))
-        self.sets = [set(about.tolist()) for about in lists]
+        subjects = board.view.notes.subjects
+        self.sets = [set(subjects.row(row)[0].tolist()) for row in rows.tolist()]
+        asked = list(
+            zip(board.named.tolist(), board.concept_idf(board.named).tolist(), strict=True)
+        )
+        found = [[idf if c in about else 0.0 for c, idf in asked] for about in self.sets]
+        self.weights = np.array(found).reshape(len(rows), len(asked))
 
 
 def cover(board: Board, seeds: Seeds, a: float) -> None:
@@ -509,7 +555,9 @@ def cover(board: Board, seeds: Seeds, a: float) -> None:
     pool = pool[score[pool] > 0.0]
     rows, words, base = board.rows[pool], board.words[pool], score[pool]
     about = Abouts(board, rows)
-    mentioned_by = [np.isin(board.named, board.mentions.of(row)) for row in rows.tolist()]
+    words_held = words > 0.0
+    same = np.zeros(words.shape, np.bool_)  # words that picks with a subject of the note hold
+    mentioned: set[int] = set()
     log_n = math.log(1.0 + board.mentions.n_live)
     picks = [0]
     best, source = np.zeros(len(rows)), np.full(len(rows), -1, np.int64)
@@ -518,16 +566,11 @@ def cover(board: Board, seeds: Seeds, a: float) -> None:
         way = seeds.worth(last) * seeds.likeness_of(last, rows)
         source[way > best] = last
         best = np.maximum(best, way)
-        held = (words[picks] > 0.0).any(axis=0)
-        same = np.array(
-            [
-                (words[[p for p in picks if about.sets[p] & mine]] > 0.0).any(axis=0)
-                if any(about.sets[p] & mine for p in picks)
-                else np.zeros(words.shape[1], np.bool_)
-                for mine in about.sets
-            ]
-        )
-        named = np.any([mentioned_by[p] for p in picks], axis=0)
+        mentioned.update(board.mentions.of(last).tolist())
+        alike = [not about.sets[picks[-1]].isdisjoint(mine) for mine in about.sets]
+        same[alike] |= words_held[picks[-1]]
+        held = words_held[picks].any(axis=0)
+        named = np.array([c in mentioned for c in board.named.tolist()], np.bool_)
         loss = rule.pick_covered * words[:, held].sum(axis=1)
         loss += rule.pick_same * (words * same).sum(axis=1)
         value = base - rule.pick_loss * a * loss
@@ -565,7 +608,7 @@ def links(board: Board, now: int, pool: int) -> None:
         ids, best = view.note_links.best_of(
             board.rows[there], score[there], threshold=least, now=now, allowed=allowed
         )
-        at = np.array([board.place(row) for row in ids.tolist()], np.int64)
+        at = board.places(ids)
         gain = np.zeros(len(board.rows))
         gain[at[at >= 0]] = share * best[at >= 0]
         after = score + gain
