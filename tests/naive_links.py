@@ -142,6 +142,15 @@ class NaiveLinks:
         order = sorted(self.links, key=lambda pair: (-self.effective(pair, now), pair))
         return order[:limit]
 
+    def best_of(self, sources, scores, threshold, now, allowed=None):
+        """{id: the best score among the sources that it is linked to}."""
+        found = {}
+        for source, score in zip(sources, scores, strict=True):
+            for other in self.neighbours(source, threshold, now):
+                if allowed is None or (other < len(allowed) and allowed[other]):
+                    found[other] = max(score, found.get(other, score))
+        return found
+
     def expand(self, asked, *, threshold, hops, hop_factor, product, max_fanout, now, allowed=None):
         """{id: strength}, {id: path}; `allowed` says of each id whether it may be reached."""
         asked = set(asked)
