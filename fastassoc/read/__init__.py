@@ -58,9 +58,8 @@ def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
     """
     clock = Clock()
     if not needs_text(query, settings):
-        view = replace(
-            view, text=None, mentions=None
-        )  # others may have asked for it: no answer depends on that
+        # others may have asked for it: no answer depends on that
+        view = replace(view, text=None, mentions=None)
     query, found = scan(view, query)
     rank = plan(query, settings, found)
     pool = query.k + len(found.exact) + (4 * query.k if query.diversity else 0)

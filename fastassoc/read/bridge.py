@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from fastassoc.mentionindex import MentionView
 from fastassoc.postings import gather
 from fastassoc.query import Query
+from fastassoc.read.lookup import Lookup, inside
 from fastassoc.read.ranks import Cosines, Parts, Scored, Way
 from fastassoc.read.scan import Scan
 from fastassoc.settings import Settings
@@ -66,39 +66,6 @@ def score_bridge(
         way=seeds.way,
         reached=seeds.reached,
     )
-
-
-class Lookup:
-    """Values by key.
-
-    Parameters
-    ----------
-    keys : int64 [m]
-        Distinct, in any order.
-    values : float64 [m]
-    """
-
-    def __init__(self, keys: Rows, values: Scores) -> None:
-        order = np.argsort(keys)
-        self.keys, self._values = keys[order], values[order]
-
-    def of(self, keys: Rows, other: float = 0.0) -> Scores:
-        """The values of keys, float64 [n], `other` where there is none."""
-        out = np.full(len(keys), other)
-        if len(self.keys):
-            at = np.minimum(self.keys.searchsorted(keys), len(self.keys) - 1)
-            there = self.keys[at] == keys
-            out[there] = self._values[at[there]]
-        return out
-
-
-def inside(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which values stand among the known ones, which ascend; bool [m]."""
-    if not len(known):
-        return np.zeros(len(values), np.bool_)
-    at = np.minimum(known.searchsorted(values), len(known) - 1)
-    there: NDArray[np.bool_] = known[at] == values
-    return there
 
 
 class Board:
@@ -312,13 +279,13 @@ class Seeds:
 
     Attributes
     ----------
-    likeness : dict of int to (int64 [r], float64 [r])
-        For each seed the rows that share a bridge with it, and L.
+    likeness : dict of int to Lookup
+        For each seed L of the rows that share a bridge with it.
     """
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self.likeness: dict[int, tuple[Rows, Scores]] = {}
+        self.likeness: dict[int, Lookup] = {}
         self._worth: dict[int, float] = {}
         self._ways: dict[int, tuple[NDArray[np.uint32], Scores, NDArray[np.uint32], Scores]] = {}
         self._sources = NO_ROWS, NO_ROWS  # rows, and the seed that led to each, -1 for none
@@ -366,14 +333,14 @@ class Seeds:
         concept_weights: Scores = df[order].astype(np.float64) ** -0.5
         return concepts[order], concept_weights, stems[stem_order], stem_weights[stem_order]
 
-    def like(self, row: int) -> tuple[Rows, Scores]:
+    def like(self, row: int) -> Lookup:
         """L(h, n) for every allowed note n that shares a bridge with h."""
         held = self.likeness.get(row)
         if held is None:
             held = self.likeness[row] = self._find_like(row)
         return held
 
-    def _find_like(self, row: int) -> tuple[Rows, Scores]:
+    def _find_like(self, row: int) -> Lookup:
         board, rule = self._board, self._board.rule
         allowed = board.found.allowed
         concepts, weights, stems, stem_weights = self.ways(row)
@@ -390,31 +357,21 @@ class Seeds:
             total[np.searchsorted(rows, some)] += sums
         total = total / (total + rule.saturation)
         others = rows != row
-        return rows[others], total[others]
-
-    def likeness_of(self, row: int, rows: Rows) -> Scores:
-        """L of some rows, 0 where they share no bridge."""
-        known, values = self.like(row)
-        out = np.zeros(len(rows))
-        if len(known):
-            at = np.minimum(np.searchsorted(known, rows), len(known) - 1)
-            there = known[at] == rows
-            out[there] = values[at[there]]
-        return out
+        return Lookup(rows[others], total[others])
 
     def cross(self, seeds: Sequence[int]) -> None:
         """Reach other notes from the seeds; each gains by its best way."""
         board, rule = self._board, self._board.rule
-        reached = [self.like(seed)[0] for seed in seeds]
+        reached = [self.like(seed).keys for seed in seeds]
         board.add(np.concatenate(reached) if reached else NO_ROWS)
         best = np.zeros(len(board.rows))
         source = np.full(len(board.rows), -1, np.int64)
         for seed in seeds:
-            rows, values = self.like(seed)
-            places = board.places(rows)
+            like = self.like(seed)
+            places = board.places(like.keys)
             open_ = board.words[board.place(seed)] == 0.0
             gap = board.words[places][:, open_].sum(axis=1)
-            way = self.worth(seed) * values * (rule.base + gap)
+            way = self.worth(seed) * like.values * (rule.base + gap)
             better = way > best[places]
             best[places[better]] = way[better]
             source[places[better]] = seed
@@ -563,7 +520,7 @@ def cover(board: Board, seeds: Seeds, a: float) -> None:
     best, source = np.zeros(len(rows)), np.full(len(rows), -1, np.int64)
     while len(picks) < min(rule.picks, len(pool)):
         last = int(rows[picks[-1]])
-        way = seeds.worth(last) * seeds.likeness_of(last, rows)
+        way = seeds.worth(last) * seeds.like(last).of(rows)
         source[way > best] = last
         best = np.maximum(best, way)
         mentioned.update(board.mentions.of(last).tolist())

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fastassoc.links import Expansion
 from fastassoc.query import Query
+from fastassoc.read.lookup import Lookup
 from fastassoc.read.ranks import Scored, expanded
 from fastassoc.read.scan import Scan
 from fastassoc.settings import Settings
@@ -34,9 +35,11 @@ def score_retention(
     strengths of their expanded concepts; the stronger counts.
     """
     rows, words = direct_rows(view, settings, found, pool)
-    by_words = words if query.vector is None else None
-    scores = keenness(view, query, settings, rows, now, by_words)
-    by_score = np.lexsort((rows, -below(view, query, rows), -scores))
+    cosines = cosines_of(view, query, found, rows)
+    by_words = words if cosines is None else None
+    scores = keenness(view, settings, rows, now, cosines, by_words)
+    below = np.zeros(len(rows)) if cosines is None else np.minimum(np.nan_to_num(cosines), 0.0)
+    by_score = np.lexsort((rows, -below, -scores))  # scores of 0 by how far their notes lie
     order, scores = rows[by_score], scores[by_score]
     first = order[: query.k].tolist()
     liked = () if found.like is None else (found.like,)
@@ -57,11 +60,12 @@ def score_retention(
     strengths[seeds] = 0.0
     linked = np.flatnonzero(strengths > 0.0)
     linked = linked[np.argsort(-strengths[linked], kind="stable")]  # equal ones: the stronger first
-    held = keenness(view, query, settings, linked, now) * strengths[linked]
+    near = cosines_of(view, query, found, linked)
+    held = keenness(view, settings, linked, now, near) * strengths[linked]
     by_link = np.argsort(-held, kind="stable")
     associated = zip(linked[by_link].tolist(), held[by_link].tolist(), strict=True)
     exact = np.array(found.exact, np.int64)
-    kept = keenness(view, query, settings, exact, now)
+    kept = keenness(view, settings, exact, now, cosines_of(view, query, found, exact))
     direct = list(zip(order[:pool].tolist(), scores[:pool].tolist(), strict=True))
     return Scored(
         direct,
@@ -97,12 +101,25 @@ def direct_rows(view: StateView, settings: Settings, found: Scan, pool: int) -> 
     return rows, fits
 
 
+def cosines_of(view: StateView, query: Query, found: Scan, rows: Rows) -> Scores | None:
+    """The cosine of each row, NaN where it has no vector; None where the query has none.
+
+    Those of the nearest notes are known from the search, to the same bits.
+    """
+    if query.vector is None:
+        return None
+    cosines = Lookup(*(found.near or (rows[:0], np.zeros(0)))).of(rows, np.nan)
+    left = np.isnan(cosines)
+    cosines[left] = view.points.similarities(query.vector, rows[left])
+    return cosines
+
+
 def keenness(
     view: StateView,
-    query: Query,
     settings: Settings,
     rows: Rows,
     now: int,
+    cosines: Scores | None,
     fits: Scores | None = None,
 ) -> Scores:
     """``sim * R^power`` of each row; a cosine below 0 counts as 0.
@@ -111,8 +128,7 @@ def keenness(
     """
     rule = settings.retention
     near = np.full(len(rows), rule.similarity) * (1.0 if fits is None else fits)
-    if query.vector is not None:
-        cosines = view.points.similarities(query.vector, rows)
+    if cosines is not None:
         near = np.where(np.isnan(cosines), near, np.maximum(cosines, 0.0))
     faded: Scores = near * view.notes.states.retention(rows, now, rule.power)
     return faded
@@ -129,10 +145,3 @@ def reached(view: StateView, found: Scan, walk: Expansion, expansion: Expansion)
     strengths: Scores = by_concept * (found.allowed != 0)
     np.maximum.at(strengths, walk.ids.astype(np.int64), walk.strengths)
     return strengths
-
-
-def below(view: StateView, query: Query, rows: Rows) -> Scores:
-    """Negative cosines, float64 [m], else 0: they order notes whose scores are 0 alike."""
-    if query.vector is None:
-        return np.zeros(len(rows))
-    return np.minimum(np.nan_to_num(view.points.similarities(query.vector, rows)), 0.0)
