@@ -96,12 +96,7 @@ def session_links(view: StateView) -> LinkMatrix:
     """The links that the sessions of the live notes write between them."""
     settings, notes = view.settings, view.notes
     links = LinkMatrix(settings.note_links, settings.valence_rate)
-    names = notes.table.plain["session"].to_arrow(0, notes.n).to_pylist()
-    members: dict[str, list[int]] = {}
-    for row in np.flatnonzero(notes.alive).tolist():
-        if names[row] is not None:
-            members.setdefault(names[row], []).append(row)
-    found = [session_pairs(view, np.array(rows, np.int64)) for rows in members.values()]
+    found = [session_pairs(view, rows) for rows in notes.table.sessions.live(notes.alive)]
     newer, older, steps = map(np.concatenate, zip(NO_PAIRS, *found, strict=True))
     at = notes.table.written_at.array
     order = np.argsort(newer, kind="stable")

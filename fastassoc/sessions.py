@@ -41,6 +41,12 @@ class Sessions:
                 yield held[-1], row
             held.append(row)
 
+    def live(self, alive: NDArray[np.uint8]) -> Iterator[NDArray[np.int64]]:
+        """Yield the live rows of each session, int64 [m] ascending."""
+        for held in self._rows.values():
+            rows = np.array(held, np.int64)
+            yield rows[alive[rows] == 1]
+
     def last(self, name: str, n: int, alive: NDArray[np.uint8]) -> list[int]:
         """The last `n` live rows of a session, ascending."""
         held = self._rows.get(name, [])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastassoc.points import Points, PointsView
 
-__all__ = ["Space", "SpaceView", "vectors_table"]
+__all__ = ["Space", "SpaceView", "matrix_of", "vectors_table"]
 
 Identity = Mapping[str, Any]  # an embedder's name and dim
 
@@ -148,14 +148,17 @@ def everything(points: Points) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     return view.rows, np.concatenate([view.base, view.tail]) if len(view.tail) else view.base
 
 
-def points_of(table: pa.Table, seqs: NDArray[np.int64]) -> Points:
-    """The points that `vectors_table` gave; vectors of notes that are gone are left out."""
-    table = table.combine_chunks()
-    dim = table.schema.field("vector").type.list_size
+def matrix_of(table: pa.Table) -> NDArray[np.float32]:
+    """The vectors of such a table, float32 [n, dim]; not copied where they lie in one piece."""
     column = table.column("vector")
     parts = [np.asarray(chunk.flatten().to_numpy(), np.float32) for chunk in column.chunks]
-    flat = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.float32)])
-    held, matrix = table.column("seq").to_numpy(), flat.reshape(-1, dim)
+    flat = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.float32), *parts])
+    return flat.reshape(-1, column.type.list_size)
+
+
+def points_of(table: pa.Table, seqs: NDArray[np.int64]) -> Points:
+    """The points that `vectors_table` gave; vectors of notes that are gone are left out."""
+    held, matrix = table.column("seq").to_numpy(), matrix_of(table)
     rows = np.searchsorted(seqs, held)
     known = seqs[np.minimum(rows, len(seqs) - 1)] == held if len(seqs) else held < 0
     if not known.all():

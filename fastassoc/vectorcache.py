@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fastassoc import vectors
 from fastassoc.cache import Cache
 from fastassoc.indexed import Indexed
+from fastassoc.space import matrix_of
 from fastassoc.state import StateView
 from fastassoc.vectors import Choice, VectorIndex
 
@@ -48,14 +49,6 @@ def mapped(cache: Cache, key: str, rows: int, read: Callable[[], pa.Table]) -> p
     flat = pa.array(matrix.reshape(-1))
     vector = pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1])
     return pa.table({"seq": pa.array(seqs), "vector": vector})
-
-
-def matrix_of(table: pa.Table) -> NDArray[np.float32]:
-    """The vectors of a table, float32 [n, dim]."""
-    column = table.column("vector")
-    parts = [np.asarray(chunk.flatten().to_numpy(), np.float32) for chunk in column.chunks]
-    flat = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.float32), *parts])
-    return flat.reshape(-1, column.type.list_size)
 
 
 def kind_of(floor: float) -> str:

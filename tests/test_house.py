@@ -91,7 +91,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "journal": {"journal", "errors", "formats"},
     "snapshot": {"errors", "files", "manifest", "parquet"},
     # the verbs
-    "vectorcache": {"cache", "indexed", "state", "vectors"},
+    "vectorcache": {"cache", "indexed", "space", "state", "vectors"},
     "ports": {"cache", "errors", "indexed", "notes", "state", "vectorcache", "vectors"},
     "named": {"errors", "journal", "snapshot"},
     "saving": TOOLS | {"cache", "journal", "snapshot", "named", "ports", "state"},
