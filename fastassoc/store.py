@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +39,7 @@ BULK_BYTES = 2 << 20  # so does one of more bytes; a journal row stays below 4 M
 SNAPSHOT_BYTES = 64 << 20
 SNAPSHOT_OPERATIONS = 200_000
 LOOK_EVERY = 1000  # operations of this handle between two looks at the journal's size
+IndexKey = tuple[str | None, float, NoteTable]
 
 
 class Store:
@@ -59,7 +60,7 @@ class Store:
         self._bytes = 0
         self._held = 0  # bytes of the snapshot, as last seen
         self._cache = Cache(journal.path, read_only=journal.read_only)
-        self._index: tuple[tuple[str, float, NoteTable], Indexed | None] | None = None
+        self._index: tuple[IndexKey, Indexed | None] | None = None
 
     # -- opening --------------------------------------------------------------------------------
 
@@ -222,7 +223,7 @@ class Store:
             return
         operations, size = self._journal.size()
         size = max(size, self._bytes)  # bulk segments count, too
-        self._held = sum(segment.bytes for segment in self._current()[1])
+        self._held = sum(segment.bytes for segment in self._current()[1]["segments"])
         if operations >= SNAPSHOT_OPERATIONS or size >= max(SNAPSHOT_BYTES, self._held // 4):
             self.snapshot(still)
         else:
@@ -232,39 +233,32 @@ class Store:
         self, view: StateView, forgotten: Sequence[tuple[int, int]], floor: float
     ) -> Indexed | None:
         """The index over the vectors of the current snapshot, from the cache or made for it."""
-        while True:
-            pointer = self._journal.current()
-            if pointer is None or not view.space.since <= pointer.seq <= view.position:
-                return None  # its vectors are others, or it was published since
-            key = pointer.digest, floor, view.notes.table
-            if self._index is not None and self._index[0] == key:
-                return self._index[1]
-            try:
-                manifest = manifest_of(self._journal, pointer)
-            except CorruptStore:
-                if self._journal.current() == pointer:
-                    raise
-                continue  # another snapshot was published and the old one swept
-            members = members_at(view, pointer.seq, manifest["state"]["next_seq"], forgotten)
-            name = vectors_key(segment.name for segment in manifest["segments"])
-            self._index = key, index_of(self._cache, name, floor, view, members)
+        pointer = self._journal.current()
+        if self._index is None or self._index[0] != index_key(pointer, view, floor):
+            pointer, manifest = self._current()
+            if covers(pointer, view):
+                members = members_at(view, pointer.seq, manifest["state"]["next_seq"], forgotten)
+                name = vectors_key(segment.name for segment in manifest["segments"])
+                made = index_of(self._cache, name, floor, view, members)
+                self._index = index_key(pointer, view, floor), made
+        return self._index[1] if self._index is not None and covers(pointer, view) else None
 
     def choice(self, view: StateView, floor: float) -> Choice | None:
         """Which index was chosen for the current snapshot's vectors: of the handle or the cache."""
-        pointer = self._journal.current()
-        if pointer is None or not view.space.since <= pointer.seq <= view.position:
+        pointer, manifest = self._current()
+        if not covers(pointer, view):
             return None
         held = self._index
-        if held is not None and held[0] == (pointer.digest, floor, view.notes.table) and held[1]:
+        if held is not None and held[0] == index_key(pointer, view, floor) and held[1]:
             return held[1].index.choice
-        segments = manifest_of(self._journal, pointer)["segments"]
-        return choice_of(self._cache, vectors_key(one.name for one in segments), floor)
+        name = vectors_key(segment.name for segment in manifest["segments"])
+        return choice_of(self._cache, name, floor)
 
     def info(self) -> dict[str, Any]:
         """What the store takes on disk, and how long its journal is."""
         operations, size = self._journal.size()
-        pointer, segments = self._current()
-        sizes = []
+        pointer, manifest = self._current()
+        segments, sizes = manifest["segments"], []
         for file in self.root.rglob("*"):
             with suppress(FileNotFoundError):  # swept meanwhile
                 sizes.append(file.stat().st_size if file.is_file() else 0)
@@ -285,14 +279,14 @@ class Store:
         """Close the journal; the last handle leaves no write-ahead log."""
         self._journal.close()
 
-    def _current(self) -> tuple[Pointer | None, list[Segment]]:
-        """The current snapshot and its segments, which another process may replace meanwhile."""
+    def _current(self) -> tuple[Pointer | None, dict[str, Any]]:
+        """The current snapshot and its manifest, which another process may replace meanwhile."""
         while True:
             pointer = self._journal.current()
             try:
                 if pointer is None:
-                    return None, []
-                return pointer, manifest_of(self._journal, pointer)["segments"]
+                    return None, {"segments": []}
+                return pointer, manifest_of(self._journal, pointer)
             except CorruptStore:
                 if self._journal.current() == pointer:
                     raise
@@ -377,6 +371,16 @@ class Writing:
         disk.create_folders(self._store.root)
         segment = disk.write_segment(self._store.root, "bulk", batch.to_table())
         return {**operation.body, "segment": asdict(segment)}, None
+
+
+def covers(pointer: Pointer | None, view: StateView) -> TypeGuard[Pointer]:
+    """Whether the vectors of a snapshot are among the view's: none came or changed since."""
+    return pointer is not None and view.space.since <= pointer.seq <= view.position
+
+
+def index_key(pointer: Pointer | None, view: StateView, floor: float) -> IndexKey:
+    """What a handle knows an index by: the snapshot, the recall, and the places of the notes."""
+    return None if pointer is None else pointer.digest, floor, view.notes.table
 
 
 def without(table: pa.Table, dead: pa.ChunkedArray) -> pa.Table:

@@ -173,7 +173,7 @@ def test_vectors_of_old_notes_are_written_once(tmp_path: Path) -> None:
     for _ in range(40):
         tale.write()
         tale.snapshot()
-    _, segments = tale.store._current()
+    segments = tale.store._current()[1]["segments"]
     held = [segment.rows for segment in segments if segment.kind == "vectors"]
     assert sum(held) == len(tale.vectors)
     assert len(held) <= 7
@@ -192,7 +192,7 @@ def test_the_cache_is_kept_for_two_snapshots_and_left_out_of_copies(tmp_path: Pa
         if not tale.vectors:
             tale.write()
         tale.snapshot()
-        _, segments = tale.store._current()
+        segments = tale.store._current()[1]["segments"]
         keys.append(vectors_key([segment.name for segment in segments]))
         Cache(tale.path).array("numbers", keys[-1], lambda n=number: np.arange(n + 1))
         assert entries() == sorted(f"numbers-{key}" for key in keys[-2:])
