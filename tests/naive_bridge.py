@@ -20,7 +20,7 @@ from typing import Any
 Name = Hashable
 Term = tuple[str, Name]  # ("concept", name) or ("stem", stem)
 
-PARTS = ("vector", "text", "subject", "bridge", "pin", "cover", "learned", "links")
+PARTS = ("vector", "text", "concept", "subject", "bridge", "pin", "cover", "learned", "links")
 
 CONSTANTS: dict[str, Any] = {
     "bm25_k1": 1.5,
@@ -76,7 +76,10 @@ CONSTANTS: dict[str, Any] = {
 
 @dataclass
 class Note:
-    """A live note: the concepts found in it, those declared as subjects (found, too), its stems."""
+    """A live note: the concepts found in it, those declared as subjects (found, too), its stems.
+
+    `carried` are the concepts that it was given, whether its text says them or not.
+    """
 
     mentions: set[Name] = field(default_factory=set)
     subjects: set[Name] = field(default_factory=set)
@@ -85,6 +88,7 @@ class Note:
     vector: Sequence[float] | None = None
     allowed: bool = True
     cold: bool = False  # out of the search by vector
+    carried: set[Name] = field(default_factory=set)
 
     @property
     def words(self) -> int:
@@ -93,11 +97,15 @@ class Note:
 
 @dataclass
 class Question:
-    """Named concepts, stems in the order of the text (also such as no note holds), a vector."""
+    """Named concepts, stems in the order of the text (also such as no note holds), a vector.
+
+    `words` gives the stems of a concept's name.
+    """
 
     concepts: Iterable[Name] = ()
     stems: Sequence[Name] = ()
     vector: Sequence[float] | None = None
+    words: Mapping[Name, Sequence[Name]] = field(default_factory=dict)
 
 
 @dataclass
@@ -190,6 +198,13 @@ class Reading:
         self.words = [stem for stem in self.asked if self.stem_df.get(stem, 0)]  # T
         self.vector = question.vector
         self.cap = max(self.c["hub_least"], self.c["hub_share"] * self.n)
+        self.said = list(self.words)
+        self.words += [("own", q) for q in self.named if self.is_own(q, question)]
+        self.gained = [self.gains(i, question) for i in range(self.n)]
+        self.held = [
+            {t for t in self.words if t in note.stems or self.gained[i].get(t)}
+            for i, note in enumerate(self.notes)
+        ]
 
     # -- statistics ------------------------------------------------------------------------------
 
@@ -198,6 +213,34 @@ class Reading:
 
     def stem_idf(self, stem: Name) -> float:
         return self.idf(self.stem_df.get(stem, 0))
+
+    def is_own(self, q: Name, question: Question) -> bool:
+        """Whether a concept that notes carry has no word among those of the question."""
+        known = any(t in self.said for t in question.words.get(q, ()))
+        return not known and any(self.carries(i, q) for i in self.rows)
+
+    def carries(self, i: int, q: Name) -> bool:
+        return q in self.notes[i].carried and q not in self.notes[i].subjects
+
+    def gains(self, i: int, question: Question) -> dict[Name, float]:
+        """What the concepts that a note carries give for each word that its text lacks."""
+        out: dict[Name, float] = {}
+        for q in self.named:
+            if not self.carries(i, q):
+                continue
+            words = [t for t in self.said if t in question.words.get(q, ())]
+            total = sum(self.stem_idf(t) for t in words)
+            for t in words:
+                if t not in self.notes[i].stems:
+                    weight = self.stem_idf(t) * min(1.0, self.concept_idf(q) / total)
+                    out[t] = max(out.get(t, 0.0), weight)
+            if not words:
+                out["own", q] = self.concept_idf(q)
+        return out
+
+    def word_idf(self, t: Name) -> float:
+        own = isinstance(t, tuple) and t[0] == "own"
+        return self.concept_idf(t[1]) if own else self.stem_idf(t)
 
     def concept_idf(self, concept: Name) -> float:
         return self.idf(self.concept_df.get(concept, 0))
@@ -246,15 +289,22 @@ class Reading:
         near = self.nearness()
         highest = max(near.values(), default=0.0)
         text = {i: sum(self.bm25(i, t) for t in self.words) for i in self.rows}
-        top = max(text.values(), default=0.0)
+        more = {i: sum(self.gained[i].values()) for i in self.rows}
+        top = max((text[i] + more[i] for i in self.rows), default=0.0)
         for i in self.rows:
             if highest > 0.0:
                 self.parts[i]["vector"] = share * (near[i] / highest)
             if top > 0.0:
                 self.parts[i]["text"] = (1.0 - share) * (text[i] / top)
+                self.parts[i]["concept"] = (1.0 - share) * (more[i] / top)
         self.top = top or 1.0
-        self.weights = {(i, t): self.bm25(i, t) / self.top for i in self.rows for t in self.words}
-        self.flat_scores = {i: self.parts[i]["vector"] + self.parts[i]["text"] for i in self.rows}
+        self.weights = {
+            (i, t): (self.bm25(i, t) + self.gained[i].get(t, 0.0)) / self.top
+            for i in self.rows
+            for t in self.words
+        }
+        parts = ("vector", "text", "concept")
+        self.flat_scores = {i: sum(self.parts[i][part] for part in parts) for i in self.rows}
 
     def nearness(self) -> dict[int, float]:
         """d: of the nearest notes their own; every other note has that of the last of these."""
@@ -330,7 +380,7 @@ class Reading:
 
     def gap(self, h: int, i: int) -> float:
         """5: R(h, n)."""
-        return sum(self.weights[i, t] for t in self.words if t not in self.notes[h].stems)
+        return sum(self.weights[i, t] for t in self.words if t not in self.held[h])
 
     def bridge(self) -> None:
         """6 and 7: the best way from a seed to each note."""
@@ -370,7 +420,7 @@ class Reading:
         if not self.words or titled < self.c["titled_share"] * len(first):
             return 0.0
         left = min(
-            sum(self.stem_idf(t) for t in self.words if t not in self.notes[i].stems) for i in first
+            sum(self.word_idf(t) for t in self.words if t not in self.held[i]) for i in first
         )
         om = left / math.log(1.0 + self.n)
         return float(min(1.0, max(0.0, (om - self.c["gate_least"]) / self.c["gate_width"])))
@@ -380,7 +430,7 @@ class Reading:
         pool = self.order[: self.c["spread_pool"]]
         taken: list[int] = []
         while len(taken) < min(self.c["spread_seeds"], len(pool)):
-            words = {t for i in taken for t in self.words if t in self.notes[i].stems}
+            words = {t for i in taken for t in self.held[i]}
             about = {q for i in taken for q in self.named if q in self.notes[i].subjects}
 
             def value(i: int, words: set[Name] = words, about: set[Name] = about) -> float:
@@ -406,8 +456,8 @@ class Reading:
             chosen = max(left, key=lambda i: self.pick_value(i, picks, a))
             source = max(picks, key=lambda h: self.worth(h) * self.likeness(h, chosen))
             if self.worth(source) * self.likeness(source, chosen) > 0.0:
-                covered = {t for h in picks for t in self.notes[h].stems}
-                adds = [t for t in self.words if t in self.notes[chosen].stems and t not in covered]
+                covered = {t for h in picks for t in self.held[h]}
+                adds = [t for t in self.words if t in self.held[chosen] and t not in covered]
                 terms = strongest(self.shares(source, chosen))[:3]
                 self.out.cover_paths[chosen] = Path(source, terms, adds)
             picks.append(chosen)
@@ -419,9 +469,9 @@ class Reading:
 
     def pick_value(self, i: int, picks: Sequence[int], a: float) -> float:
         c, note = self.c, self.notes[i]
-        held = {t for h in picks for t in self.words if t in self.notes[h].stems}
+        held = {t for h in picks for t in self.held[h]}
         alike = [h for h in picks if self.notes[h].subjects & note.subjects]
-        same = {t for h in alike for t in self.words if t in self.notes[h].stems}
+        same = {t for h in alike for t in self.held[h]}
         mentioned = {q for h in picks for q in self.mentions[h]}
         best = max(self.worth(h) * self.likeness(h, i) for h in picks)
         covered = sum(self.weights[i, t] for t in self.words if t in held)

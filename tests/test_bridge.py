@@ -97,6 +97,7 @@ class World:
                 written[stem(word.lower())] += 1
                 capital[stem(word.lower())] += word[0].isupper()
         mentions = mentioning.mentions()
+        given_once = {key for own in owned.values() for key, by_hand in own.items() if by_hand}
         notes = []
         for place, (note, row) in enumerate(self.rows.items()):
             words = texts.rows[place]
@@ -109,6 +110,7 @@ class World:
                     Counter(words),
                     vector=None if vector is None else np.float32(vector).tolist(),
                     allowed=self.allowed(note, question),
+                    carried={key for key in owned[note] if key in given_once},
                 )
             )
         place_of = {note: place for place, note in enumerate(self.rows)}
@@ -164,7 +166,9 @@ class World:
                     variants += [j for j in names.variants(i) if key_of[j] in eligible]
         named.update(dict.fromkeys(key_of[i] for i in variants))
         stems = texts.words(text_of_words)
-        return naive.Question(named, stems, None if vector is None else np.float32(vector).tolist())
+        words = {key: texts.words(key) for key in named}
+        given_vector = None if vector is None else np.float32(vector).tolist()
+        return naive.Question(named, stems, given_vector, words)
 
     # -- comparing ---------------------------------------------------------------------------------
 

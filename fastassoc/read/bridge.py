@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fastassoc.mentionindex import MentionView
 from fastassoc.postings import gather
 from fastassoc.query import Query
+from fastassoc.read.carried import Carried
 from fastassoc.read.lookup import Lookup, inside
 from fastassoc.read.ranks import Cosines, Parts, Scored, Way
 from fastassoc.read.scan import Scan
@@ -27,7 +28,7 @@ __all__ = ["score_bridge"]
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float64]
-PARTS = ("vector", "text", "subject", "bridge", "pin", "cover", "links")
+PARTS = ("vector", "text", "concept", "subject", "bridge", "pin", "cover", "links")
 NO_ROWS = np.empty(0, np.int64)
 
 
@@ -78,7 +79,8 @@ class Board:
     rows : int64 [m]
         Ascending; a place changes when others come in before it.
     words : float64 [m, t]
-        BM25 weight of each of the question's words, by the best note's sum.
+        BM25 weight of each of the question's words, and of what is `Carried`, by the best note's
+        sum.
     parts : dict of str to float64 [m]
     beyond : float
         The most that a note can have which is not there.
@@ -96,13 +98,16 @@ class Board:
         self.settings, self.rule, self.found = settings, settings.bridge, found
         # sums of floats go by name or by weight: numbers come from history
         self.terms = sorted(map(int, found.terms), key=text.stem)
-        self.idf = np.array([text.idf(term) for term in self.terms])
+        idf = np.array([text.idf(term) for term in self.terms])
         self.named = np.array(sorted(found.named, key=view.vocabulary.key), np.uint32)
+        self.named_idf = self.concept_idf(self.named)
+        self.carried = Carried(view, text, found, self.terms, idf, self.named, self.named_idf)
+        self.idf = self.carried.idf
         self.cap = max(self.rule.hub_least, self.rule.hub_share * mentions.n_live)
         rule = self.rule
         self.depth = max(rule.seeds, rule.gate_notes, rule.spread_pool, rule.pool)
         self.rows = NO_ROWS
-        self.words = np.zeros((0, len(self.terms)))
+        self.words = np.zeros((0, len(self.idf)))
         self.parts = {name: np.zeros(0) for name in PARTS}
         self.asked = frozenset(found.named)
         self.asked_ids, self.asked_terms = np.sort(self.named), np.sort(found.terms)
@@ -123,15 +128,17 @@ class Board:
             # a note beyond these has as many before it, whatever k is
             self._n = max(pool, self.depth) + len(near)
             best = self._best()
-            self._top = float(self._weights(best[:1]).sum()) or 1.0 if len(best) else 1.0
+        said, gained = self._weights(np.concatenate([best[:1], self.carried.rows]))
+        self._top = float((said + gained).sum(axis=1).max(initial=0.0)) or 1.0
         if len(self.named):
-            idf = self.concept_idf(self.named)
+            idf = self.named_idf
             subjects = view.notes.subjects
             known = self.named < subjects.n_terms
             rows, sums = gather(subjects, self.named[known], idf[known], found.allowed)
             self._subjects = Lookup(rows, sums)
             self.subject_top = float(sums.max()) if len(sums) else 1.0
-        self.add(np.concatenate([near, best, self._subjects.keys, np.array(found.exact, np.int64)]))
+        exact = np.array(found.exact, np.int64)
+        self.add(np.concatenate([near, best, self.carried.rows, self._subjects.keys, exact]))
         need, rest = max(pool, self.depth), self._near.rest
         if rest and found.near and np.count_nonzero(found.near[1] > rest) < need:
             # all notes beyond the nearest are as near as the last: the first written come first
@@ -167,9 +174,12 @@ class Board:
         idf: Scores = np.log(1.0 + (self.mentions.n_live - df + 0.5) / (df + 0.5))
         return idf
 
-    def _weights(self, rows: Rows) -> Scores:
-        settings = self.settings
-        return self.text.weights(rows, self.terms, settings.bm25_k1, settings.bm25_b)
+    def _weights(self, rows: Rows) -> tuple[Scores, Scores]:
+        """By word: what the texts of rows say, and what the notes carry beyond it."""
+        options = self.settings.bm25_k1, self.settings.bm25_b
+        said = np.zeros((len(rows), len(self.idf)))
+        said[:, : len(self.terms)] = self.text.weights(rows, self.terms, *options)
+        return said, self.carried.weights(rows, said[:, : len(self.terms)])
 
     def add(self, rows: Rows) -> None:
         """Take in allowed rows that are not there yet."""
@@ -177,10 +187,11 @@ class Board:
         new = new[~inside(new, self.rows)]
         if not len(new):
             return
-        weights = self._weights(new)
+        said, gained = self._weights(new)
         share, highest = self.rule.flat_share, self._near.highest
         made = {
-            "text": (1.0 - share) * (weights.sum(axis=1) / self._top),  # 1 for the best
+            "text": (1.0 - share) * (said.sum(axis=1) / self._top),  # with the next 1 for the best
+            "concept": (1.0 - share) * (gained.sum(axis=1) / self._top),
             "subject": self.rule.subject_weight * (self._subjects.of(new) / self.subject_top),
         }
         if highest:
@@ -188,7 +199,7 @@ class Board:
         rows = np.concatenate([self.rows, new])
         order = np.argsort(rows)
         self.rows = rows[order]
-        self.words = np.concatenate([self.words, weights / self._top])[order]
+        self.words = np.concatenate([self.words, (said + gained) / self._top])[order]
         nothing = np.zeros(len(new))
         self.parts = {
             name: np.concatenate([column, made.get(name, nothing)])[order]
@@ -208,8 +219,8 @@ class Board:
 
     @property
     def flat(self) -> Scores:
-        """Nearness and words."""
-        return self.parts["vector"] + self.parts["text"]
+        """Nearness and words, and the concepts that notes carry without a word."""
+        return self.parts["vector"] + self.parts["text"] + self.parts["concept"]
 
     @property
     def first(self) -> Scores:
@@ -233,15 +244,16 @@ class Board:
         `BridgeRule`.
         """
         found, rule = self.found, self.rule
-        if not found.asked_idf:
+        asked = found.asked_idf + self.carried.asked_idf
+        if not asked:
             return None
         held = ((self.words > 0.0) * self.idf).sum(axis=1).max(initial=0.0)
-        share = min(1.0, float(held) / found.asked_idf)
+        share = min(1.0, float(held) / asked)
         if found.near is None:
             sure = rule.sure_words * share + rule.sure_text
         else:
             sure = rule.sure_share * share + rule.sure_cosine * self._near.highest
-            sure += rule.sure_length * min(found.n_stems, 20) + rule.sure_vector
+            sure += rule.sure_length * min(len(found.stems), 20) + rule.sure_vector
         return 1.0 / (1.0 + math.exp(-sure))
 
     def order(self, scores: Scores) -> Rows:
@@ -447,7 +459,7 @@ def gate(board: Board, first: Rows) -> float:
     """How much of the question the first notes leave open, in [0, 1]; 0 unless they have titles."""
     rule, top = board.rule, first[: board.rule.gate_notes]
     titled = sum(len(board.view.notes.subjects.row(row)[0]) > 0 for row in board.rows[top].tolist())
-    if not board.terms or titled < rule.titled_share * len(top):
+    if not len(board.idf) or titled < rule.titled_share * len(top):
         return 0.0
     left = ((board.words[top] == 0.0) * board.idf).sum(axis=1).min()
     open_ = float(left) / math.log(1.0 + board.mentions.n_live)

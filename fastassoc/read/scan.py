@@ -39,7 +39,8 @@ class Scan:
         The row of the note that the query is like; it is no answer, and links lead on from it.
     asked_idf : float
         Sum of the idf of all stems of the text, those that no note holds included.
-    n_stems : int
+    stems : frozenset of str
+        These stems.
     near : (int64 [m], float64 [m]) or None
         The nearest rows by vector and their cosines, nearest first.
     more : bool
@@ -57,7 +58,7 @@ class Scan:
     terms: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
     like: int | None = None
     asked_idf: float = 0.0
-    n_stems: int = 0
+    stems: frozenset[str] = frozenset()
     near: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
     more: bool = False
     shares: list[float] = field(default_factory=list)
@@ -187,7 +188,8 @@ def weigh_text(view: StateView, query: Query, text: str | None, found: Scan) -> 
         stems = view.text.query(text)
         found.terms = np.array(sorted(term for _, term in stems if term >= 0), np.uint32)
         weights = [view.text.idf(term) for _, term in stems]
-        found.asked_idf, found.n_stems = sum(weights), len(stems)
+        found.asked_idf = sum(weights)
+        found.stems = frozenset(stem for stem, _ in stems)
         known = sum(w for w, (_, term) in zip(weights, stems, strict=True) if term >= 0)
         covered = known / sum(weights) if weights else 0.0
         if query.text:
