@@ -249,7 +249,7 @@ class Board:
             return None
         held = ((self.words > 0.0) * self.idf).sum(axis=1).max(initial=0.0)
         share = min(1.0, float(held) / asked)
-        if found.near is None:
+        if found.near is None or not len(found.near[0]):
             sure = rule.sure_words * share + rule.sure_text
         else:
             sure = rule.sure_share * share + rule.sure_cosine * self._near.highest
