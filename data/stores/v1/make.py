@@ -20,10 +20,10 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 def answers(mem: Any) -> dict[str, Any]:
     """What the store says, as JSON values."""
     questions = [
-        {"concepts": ["timeout"], "hops": 2},
-        {"query": "why does the Deploy keep timing out?"},
+        {"concepts": ["timeout"], "hops": 2, "rank": "counts"},
+        {"query": "why does the Deploy keep timing out?", "rank": "counts"},
         {"query": "storm warnings", "rank": "flat"},
-        {"concepts": ["tea"], "domain": "kitchen", "where": {"hot": True}},
+        {"concepts": ["tea"], "domain": "kitchen", "where": {"hot": True}, "rank": "counts"},
     ]
     recalls = [mem.read(**question) for question in questions]
     links = mem.links.to_arrow().to_pylist()

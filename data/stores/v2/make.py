@@ -61,11 +61,11 @@ def plain(value: Any) -> Any:
 def answers(mem: Any) -> dict[str, Any]:
     """What the store says, as JSON values."""
     questions: list[dict[str, Any]] = [
-        {"query": "why does the deploy keep timing out?"},
+        {"query": "why does the deploy keep timing out?", "rank": "retention"},
         {"concepts": ["timeout"], "hops": 2, "rank": "counts"},
-        {"vector": [3, 1, 4, 1, 5, 9], "k": 5},
+        {"vector": [3, 1, 4, 1, 5, 9], "k": 5, "rank": "retention"},
         {"vector": [3, 1, 4, 1, 5, 9], "k": 5, "domain": "kitchen", "rank": "flat"},
-        {"like": "n4", "k": 6},
+        {"like": "n4", "k": 6, "rank": "retention"},
         {"query": "storm warnings", "rank": "flat", "include_superseded": True},
     ]
     recalls = [mem.read(**question) for question in questions]
