@@ -182,6 +182,9 @@ class World:
         answer = naive.read(store, asked, constants)
         ids = list(self.rows)
         wanted = [ids[i] for i in answer.order if answer.scores[i] > 0.0 and ids[i] not in exact]
+        last = [ids[i] for i in self.nearest(store, asked, constants["near"])
+                if answer.scores[i] <= 0.0 and ids[i] not in exact]  # fmt: skip
+        wanted += last
         assert recall.rank == "bridge"
         assert set(map(fold_name, recall.query_concepts)) == set(asked.concepts)
         assert [hit.id for hit in recall] == exact + wanted[: k - len(exact)]
@@ -199,7 +202,7 @@ class World:
             (i for i in answer.first_scores if answer.first_scores[i] > 0.0),
             key=lambda i: (-answer.first_scores[i], i),
         )
-        direct = {ids[i] for i in by_first[:k]}
+        direct = {ids[i] for i in by_first[:k]} | set(last)
         for hit in recall:
             if hit.source != "exact":
                 carried = set(self.own(hit.id)) & set(asked.concepts)
@@ -207,6 +210,17 @@ class World:
                 assert hit.source == (kind if hit.id in direct else "association"), hit.id
             self.check_path(hit, store, asked, answer)
         return recall
+
+    def nearest(self, store: naive.Store, asked: naive.Question, near: int) -> list[int]:
+        """Notes that may be returned by their vectors, nearest first."""
+        if asked.vector is None:
+            return []
+        cosines = {
+            i: naive.cosine(asked.vector, note.vector)
+            for i, note in enumerate(store.notes)
+            if note.allowed and note.vector is not None
+        }
+        return sorted(cosines, key=lambda i: (-cosines[i], i))[:near]
 
     def check_path(
         self, hit: Any, store: naive.Store, asked: naive.Question, answer: naive.Answer

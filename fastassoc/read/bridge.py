@@ -57,6 +57,14 @@ def score_bridge(
     made = {int(board.rows[place]): board.parts_at(place) for place in board.best(pool)}
     totals = {row: math.fsum(parts.values()) for row, parts in made.items()}
     order = sorted((row for row in made if totals[row] > 0.0), key=lambda r: (-totals[r], r))
+    if len(order) < pool and found.near is not None:
+        # the nearest by vector are answers, in whichever half of the space: last, nearest first
+        score = board.score
+        last = [row for row in found.near[0].tolist() if score[board.place(row)] <= 0.0]
+        made.update((row, {"vector": 0.0}) for row in last)
+        totals.update(dict.fromkeys(last, 0.0))
+        direct.update(last)
+        order += last
     made.update((row, board.parts_at(board.place(row))) for row in found.exact)
     return Scored(
         [(row, totals[row]) for row in order[:pool]],
