@@ -117,9 +117,12 @@ class Reader(ABC):
         k : int
             The most hits.
         rank : {"counts", "flat", "bridge", "ppr", "retention"}, optional
-            How notes are ranked; see `Settings`.
+            How notes are ranked. By default the settings say it; else concepts alone are read by
+            ``"counts"`` and everything with a text, a vector or `like` by ``"bridge"``; see
+            `Settings`.
         hops : int
-            Steps along links, 1 to 3.
+            Steps along links, 1 to 3, of the ranks that follow links between concepts or walk
+            over those between notes: ``"counts"`` and ``"retention"``.
         domain : str or list of str, optional
         since, until : datetime, str or int, optional
             Bounds of ``created_at``, inclusive.
@@ -165,6 +168,15 @@ class Reader(ABC):
         >>> _ = mem.write("Backoff fixed the flaky call.", concepts=["retry", "backoff"])
         >>> mem.read(concepts=["retry"])[0].text
         'Backoff fixed the flaky call.'
+
+        A question of two steps: the second note has no word of it, and comes over what the first
+        names.
+
+        >>> _ = mem.write("Ann Lee wrote the retry loop.", concepts=["retry", "Ann Lee"])
+        >>> _ = mem.write("Her desk is in Oslo.", concepts=["Ann Lee", "Oslo"])
+        >>> hit = mem.read("who wrote the loop?")[1]
+        >>> hit.text, hit.source, hit.via
+        ('Her desk is in Oslo.', 'association', ['Ann Lee'])
         """
         asked = Query.checked(
             query,
@@ -212,7 +224,8 @@ class Reader(ABC):
         if asked.vector is not None:
             check_width(len(asked.vector), dim)
             return asked, None
-        wanted = asked.text and asked.text.strip() and asked.rank != "counts"
+        rank = asked.rank or self.settings.rank
+        wanted = asked.text and asked.text.strip() and rank != "counts"
         if dim is None or not wanted:
             return asked, None
         if self._embedder is None:

@@ -240,6 +240,7 @@ class BridgeRule:
     ----------
     flat_share : float
         1. ``flat = flat_share d + (1 - flat_share) b``: cosine d and BM25 b, each by its maximum.
+        A concept that the question names and a note was given counts as if its text said it once.
     subject_weight : float
         2. ``s0 = flat + subject_weight u``, u being the idf of the question's concepts that a note
         declares as subjects, by its maximum.
@@ -397,8 +398,8 @@ class Settings:
     retention : RetentionRule
     bridge : BridgeRule
     rank : str or None
-        The default rank; None reads ``"flat"`` with a vector, named concepts by ``"counts"`` and
-        other text ``"flat"``.
+        The default rank; None reads concepts alone by ``"counts"``, and whatever has a text, a
+        vector or a note to be like by ``"bridge"``.
     hop_factor : float
         Factor for each step after the first.
     max_fanout : int or None

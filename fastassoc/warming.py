@@ -8,6 +8,7 @@ from typing import Any
 
 __all__ = ["warm"]
 
+RANKS = ("flat", "retention", "bridge")
 ROWS = 3_000  # so many that links and word lists take the ways of large batches
 
 
@@ -62,6 +63,7 @@ def _steps(mem: Any) -> list[Callable[[], object]]:
         lambda: mem.read(like=mem.recent(limit=1)[0].id, rank="flat"),
         lambda: mem.read_batch([{"concepts": ["a"]}, "beta"]),
         lambda: mem.read("beta", rank="ppr"),
+        lambda: mem.read("beta gamma", domain="other"),
         lambda: mem.associate(["a"]),
         lambda: mem.graph(["a"]),
         lambda: mem.forget([mem.recent(limit=1)[0].id]),
@@ -78,8 +80,9 @@ def _vector_steps(mem: Any) -> list[Callable[[], object]]:
         lambda: mem.write("one", id="n0", concepts=["a"], **near),
         lambda: mem.write("another", id="n1", concepts=["a", "b"], **near),
         lambda: mem.write_batch([{"text": f"note {n}", **near} for n in range(40)]),
-        lambda: [mem.read(vector=[1.0, 0.0], rank=rank) for rank in ("flat", "retention")],
-        lambda: [mem.read(like="n0", rank=rank, hops=2) for rank in ("flat", "retention")],
+        lambda: [mem.read(vector=[1.0, 0.0], rank=rank) for rank in RANKS],
+        lambda: [mem.read(like="n0", rank=rank, hops=2) for rank in RANKS],
+        lambda: mem.read("another note", vector=[1.0, 0.0], rank="bridge", domain="general"),
         lambda: mem.read("note", vector=[1.0, 0.0], domain="general"),
         lambda: mem.read("note", concepts=["a"], hops=2),
         lambda: mem.read(vector=[1.0, 0.0], reinforce=True, session="s"),

@@ -73,8 +73,8 @@ def test_the_parts_of_an_exact_hit_are_its_own_score() -> None:
     mem.write("one", concepts=["a"])
     mem.write("two", concepts=["b"])
     # k = 1: neither is among the best by counts
-    one = mem.read("one", concepts=["a"], k=1)[0]
-    two = mem.read("two", concepts=["a"], k=1)[0]
+    one = mem.read("one", concepts=["a"], k=1, rank="counts")[0]
+    two = mem.read("two", concepts=["a"], k=1, rank="counts")[0]
     assert one.source == two.source == "exact"
     assert (one.parts["asked"], one.parts["association"]) == (10.0, 0.0)
     assert (two.parts["asked"], two.parts["association"]) == (0.0, 3.0)
@@ -227,7 +227,7 @@ def test_a_note_without_concepts_is_asked_by_its_words() -> None:
     mem.write("plain words here", concepts=[], id="p")
     mem.write("plain words there", concepts=[], id="q")
     recall = mem.read(like="p")
-    assert (recall.rank, [hit.id for hit in recall]) == ("flat", ["q"])
+    assert (recall.rank, [hit.id for hit in recall]) == ("bridge", ["q"])
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,10 @@ def test_words_of_a_text_ask_the_names_that_they_are_variants_of():
     recall = mem.read("Why does the TimeOuts happen?")
     assert recall.query_concepts == ["timeout"]
     assert recall.variants == {"TimeOuts": ["timeout"]}
-    assert (ids(recall), recall.rank, recall.unknown) == (["n0"], "counts", [])
+    assert (ids(recall)[0], recall.rank, recall.unknown) == ("n0", "bridge", [])
+    assert "concept" in recall[0].parts
+    counted = mem.read("Why does the TimeOuts happen?", rank="counts")
+    assert (ids(counted), counted.variants) == (["n0"], recall.variants)
     recall = mem.read("pools? connected pools!")
     assert recall.variants == {"connected pools": ["connection pool"]}
 

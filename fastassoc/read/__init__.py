@@ -38,10 +38,9 @@ REPLACED = (
 
 def needs_text(query: Query, settings: Settings) -> bool:
     """Whether a read of this query looks at the text index."""
-    rank = query.rank or settings.rank
-    if query.text is not None or query.like:
-        return True
-    return rank in {"flat", "ppr", "bridge"}
+    if query.text is not None or query.like is not None:
+        return True  # by whatever rank: words tell how much of the question the store explains
+    return plan(query, settings) in {"flat", "ppr", "bridge"}
 
 
 def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
@@ -60,8 +59,8 @@ def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
     if not needs_text(query, settings):
         # others may have asked for it: no answer depends on that
         view = replace(view, text=None, mentions=None)
+    rank = plan(query, settings)
     query, found = scan(view, query)
-    rank = plan(query, settings, found)
     pool = query.k + len(found.exact) + (4 * query.k if query.diversity else 0)
     if query.vector is not None and rank != "counts":
         search(view, query.vector, found, how_many(view, query, rank, pool), pool)

@@ -67,12 +67,13 @@ class Scored:
     reached: dict[int, float] = field(default_factory=dict)
 
 
-def plan(query: Query, settings: Settings, found: Scan) -> str:
-    """The rank to use: what was asked for; else flat with a vector; else counts for concepts."""
-    if query.rank or settings.rank:
-        return str(query.rank or settings.rank)
-    words = found.words or (query.like is not None and len(found.terms))
-    return "flat" if query.vector is not None or (words and not found.named) else "counts"
+def plan(query: Query, settings: Settings) -> str:
+    """The rank to use: what was asked for, else what the settings say, else by what is asked with.
+
+    Concepts alone are counted; a text, a vector or a note is bridged.
+    """
+    more = query.text is not None or query.vector is not None or query.like is not None
+    return query.rank or settings.rank or ("bridge" if more else "counts")
 
 
 # -- counts -------------------------------------------------------------------------------------
