@@ -414,6 +414,25 @@ def test_paths_of_both_layers_are_told_apart() -> None:
     assert path_text([]) == []
 
 
+def test_paths_over_what_notes_carry_are_told() -> None:
+    def step(source: str, target: str, layer: str = "carries", weight: float = 0.0) -> fa.Step:
+        return fa.Step(source, target, layer, weight, 0.0, 0.0)
+
+    led = [step("tea", "n1"), step("n1", "milk"), step("milk", "n3")]
+    more = [step("n1", "pot"), step("pot", "n3")]
+    own, lent = [step("cup", "n3")], [step("n2", "n3", "note", 0.5)]
+    assert path_text([*led, *more]) == ["note n1 (carries tea) → milk, pot"]
+    assert path_text([*led[1:], *more]) == ["note n1 → milk, pot"]  # its words led to n1
+    assert path_text([*own, *lent, *led, *more]) == [
+        "carries cup",
+        "note n2 ─0.5→ this note",
+        "note n1 (carries tea) → milk, pot",
+    ]
+    assert path_text([*lent, *led], 1) == ["note n2 ─0.5→ this note", "and 1 way more (--full)"]
+    far = [step("tea", "n1"), step("n1", "milk"), step("milk", "n2"), step("n2", "pot")]
+    assert path_text([*far, step("pot", "n3")]) == ["note n1 (carries tea) → milk → note n2 → pot"]
+
+
 # -- keeping and fading -------------------------------------------------------------------------
 
 

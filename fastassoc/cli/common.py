@@ -330,8 +330,8 @@ def plain(text: str) -> str:
     )
 
 
-def arrow(value: float, *, both: bool = False) -> str:
-    """A link of this weight, in characters that stdout can show.
+def arrow(value: float | None = None, *, both: bool = False) -> str:
+    """A link of this weight, or a step without one, in characters that stdout can show.
 
     Examples
     --------
@@ -343,6 +343,8 @@ def arrow(value: float, *, both: bool = False) -> str:
         (line + head).encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         line, head = "-", "->"
+    if value is None:
+        return head
     return f"{line}{number(value)}{line if both else head}"
 
 

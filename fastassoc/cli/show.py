@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from fastassoc.cli.common import App, arrow, day, number, plain
+from fastassoc.cli.common import App, arrow, count, day, number, plain
 
 __all__ = [
     "path_text",
@@ -58,49 +58,81 @@ def path_text(steps: Sequence[Any], most: int | None = None) -> list[str]:
     Parameters
     ----------
     steps : sequence of Step
-        A hit's `path`. A way over concepts ends with a step of layer ``carries`` into the note;
-        one over notes ends with a link into it, and may begin with such a step into another note.
+        A hit's `path`: ways one after another, each up to a step into the note.
     most : int, optional
-        Show so many ways over links, strongest first, and count the others.
+        Show so many ways, those over links first, strongest first, and count the others.
 
     Returns
     -------
     list of str
         Concepts that the query named and the note carries come first, on one line. A way over
-        notes reads ``note n1 (carries retry) ─0.5→ this note``.
+        notes reads ``note n1 (carries retry) ─0.5→ this note``, one over what another note names
+        ``note n1 (carries retry) → backoff, jitter``.
     """
     named: list[str] = []
     ways: list[tuple[float, str]] = []
-    note = steps[-1].target if steps else None
-    line, here, least, begun = "", None, math.inf, ""
-    for step in steps:
-        if step.layer == "carries":
-            if step.target != note:
-                begun = f" (carries {plain(step.source)})"
-                continue
-            if line:
-                ways.append((-least, line))
-            else:
-                named.append(plain(step.source))
-            line, here, least = "", None, math.inf
+    over: dict[str, list[str]] = {}  # by what leads there, the concepts that lead on to the note
+    carry: dict[str, str] = {}
+    for way in _ways(steps):
+        if way[0].layer == "carries" and len(way) == 1:
+            named.append(plain(way[0].source))
             continue
-        between = step.layer == "note"
-        if here != step.source:
-            line = f"note {plain(step.source)}{begun}" if between else plain(step.source)
-        target = f"note {plain(step.target)}" if between else plain(step.target)
-        if between and step.target == note:
-            target = "this note"
-        taught = number(step.taught)
-        line += f" {arrow(step.weight)} {target}"
-        line += f" ({taught} taught)" if taught not in ("0", "-0") and not between else ""
-        here, least = step.target, min(least, step.weight)
-    if line:
-        ways.append((-least, line))
+        line, least = _begin(way, carry), math.inf
+        for step, is_note in zip(way, _are_notes(way), strict=True):
+            if step.layer == "carries":
+                if not is_note:
+                    target = plain(step.target)
+                    if step is way[-2]:
+                        over.setdefault(line, []).append(target)
+                    line += f" {arrow()} {target}"
+                elif step is not way[0] and step is not way[-1]:
+                    line += f" {arrow()} note {plain(step.target)}"
+                continue
+            target = f"note {plain(step.target)}" if is_note else plain(step.target)
+            if is_note and step is way[-1]:
+                target = "this note"
+            taught = number(step.taught)
+            line += f" {arrow(step.weight)} {target}"
+            line += f" ({taught} taught)" if taught not in ("0", "-0") and not is_note else ""
+            least = min(least, step.weight)
+        if least < math.inf:
+            ways.append((-least, line))
     ways.sort(key=itemgetter(0))
-    shown = [text for _, text in ways[:most]]
-    if len(shown) < len(ways):
-        shown.append(f"and {len(ways) - len(shown)} links more (--full)")
+    lines = [line for _, line in ways]
+    lines += [f"{begin} {arrow()} {', '.join(names)}" for begin, names in over.items()]
+    shown = lines[:most]
+    if len(shown) < len(lines):
+        shown.append(f"and {count(len(lines) - len(shown), 'way')} more (--full)")
     return [f"carries {', '.join(named)}", *shown] if named else shown
+
+
+def _ways(steps: Sequence[Any]) -> Iterable[list[Any]]:
+    """The ways of a path: each ends with a step into the note."""
+    way: list[Any] = []
+    for step in steps:
+        way.append(step)
+        if step.target == steps[-1].target:
+            yield way
+            way = []
+
+
+def _are_notes(way: Sequence[Any]) -> list[bool]:
+    """Whether each step of a way leads to a note: the last does."""
+    found = [True]
+    for step in reversed(way[1:]):
+        found.append(found[-1] != (step.layer == "carries"))
+    return found[::-1]
+
+
+def _begin(way: Sequence[Any], carry: dict[str, str]) -> str:
+    """How a way begins: at a concept, or at a note and what this carries."""
+    first, to_note = way[0], _are_notes(way)[0]
+    if first.layer == "carries" and to_note:
+        begun = carry[first.target] = f"note {plain(first.target)} (carries {plain(first.source)})"
+        return begun
+    if first.layer == "concept":
+        return plain(first.source)
+    return carry.get(first.source, f"note {plain(first.source)}")
 
 
 def show_recall(app: App, recall: Any, *, full: bool, asked: Sequence[str]) -> None:
