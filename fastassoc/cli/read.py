@@ -84,9 +84,11 @@ def filters(command: F) -> F:
 @click.option(
     "--rank",
     type=click.Choice(RANKS),
-    help="By links, by words and vectors, or by what is kept; else as the store.",
+    help="How to rank; else as the store says, or counts for concepts alone and bridge for more.",
 )
-@click.option("--hops", type=click.IntRange(1, 3), help="Links in a row that may be followed (1).")
+@click.option(
+    "--hops", type=click.IntRange(1, 3), help="Links in a row (1) by counts and retention."
+)
 @filters
 @click.option(
     "--where",
@@ -121,9 +123,10 @@ def read(
     """Ask a question; every hit says which links brought it.
 
     The question is text, concepts by name, a note, a vector, or any of them together. Under each
-    hit stands its path: "timeout ─2→ retry" means that the question named timeout, and a link of
-    weight 2 led on to retry, which the note carries. "note n1 ─0.5→ this note" means that n1
-    answers the question, and a link between notes led on. Only --reinforce changes anything.
+    hit stands its path. "note n1 (carries timeout) → retry": n1 answers the question, which named
+    timeout, and names retry, as this note does. "timeout ─2→ retry", where concepts alone are
+    asked: a link of weight 2 led on to retry, which this note carries. "note n1 ─0.5→ this note": a
+    link between notes led on from n1. Only --reinforce changes anything.
     """
     text = " ".join(query)
     given = {key: value for key, value in options.items() if value not in (None, False)}
