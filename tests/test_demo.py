@@ -287,6 +287,14 @@ def test_the_whole_demonstration(path: Path, way: str, request: pytest.FixtureRe
     assert document["ready_seconds"] > 0
     assert set(document["corpus"]["packages"]) == set(SMALL)
     assert document["ingest"]["notes"] == document["corpus"]["symbols"] > 400
+    assert [one["rank"] for one in document["questions"]] == ["bridge"] * 3
+    hits = [hit for one in document["questions"] for hit in one["hits"]]
+    linked = [hit for hit in hits if hit["source"] == "association" and hit["path"]]
+    assert linked  # and each says what led to it: a link, or what another note carries, too
+    for hit in linked:
+        last = hit["path"][-1]
+        assert last["target"] == hit["id"]
+        assert last["layer"] == "note" or last["source"] in hit["concepts"]
     assert document["feedback"]["before"] != document["feedback"]["after"]
     assert document["new_process"]["hits"] == document["feedback"]["after"]
     assert document["control"]["hits"] == document["feedback"]["before"]
@@ -353,6 +361,9 @@ def test_the_page_fits_a_terminal(
     long = [line for line in text.splitlines() if len(line) > 80 and str(tmp_path) not in line]
     assert not long
     assert "ANOTHER" not in text
+    section = text[text.index("Questions in plain words") : text.index("Feedback changes")]
+    assert "association " in section
+    assert "─1→ this note" in section or "(carries " in section
     near = way == "with_vectors"
     assert ("side by side" in text) == ("cosine place  source" in text) == near
     assert (f"   No hits by vector: {MISSING}" in text.splitlines()) != near

@@ -204,11 +204,11 @@ def _first_read(mem: fa.Memory) -> float:
 
 
 def _ask(page: Page, mem: fa.Memory) -> list[dict[str, Any]]:
-    from fastassoc.cli.demoscript import QUESTIONS, SHOWN
+    from fastassoc.cli.demoscript import SHOWN, telling
 
     page.asking()
     answers = []
-    for question in QUESTIONS[:3]:
+    for question in telling(mem):
         begun = time.perf_counter()
         recall = mem.read(question, k=SHOWN)
         seconds = time.perf_counter() - begun
@@ -241,7 +241,7 @@ def _beside(
 
 def _teach(page: Page, mem: fa.Memory, path: Path) -> dict[str, Any]:
     """Feedback, a new process, the control."""
-    from fastassoc.cli.demoscript import PAGE, ask_elsewhere, choose_lesson, taught
+    from fastassoc.cli.demoscript import LINKS, PAGE, ask_elsewhere, choose_lesson, taught
 
     lesson = choose_lesson(mem)
     if lesson is None:
@@ -254,7 +254,7 @@ def _teach(page: Page, mem: fa.Memory, path: Path) -> dict[str, Any]:
     elsewhere = [(hit["id"], hit["rank_score"], hit["source"]) for hit in answer["hits"]]
     same = elsewhere == [(hit.id, hit.rank_score, hit.source) for hit in held.after]
     page.new_process(held, answer, process, seconds, same)
-    control = mem.rebuild_links().read(lesson.question, k=PAGE)
+    control = mem.rebuild_links().read(lesson.question, k=PAGE, rank=LINKS)
     forgot = [(h.id, h.rank_score) for h in control] == [(h.id, h.rank_score) for h in held.before]
     page.control(control, forgot)
     return {

@@ -17,6 +17,7 @@ from fastassoc.embed import Embedder
 
 __all__ = [
     "EMBEDDER",
+    "LINKS",
     "QUESTIONS",
     "Lesson",
     "Taught",
@@ -26,6 +27,7 @@ __all__ = [
     "choose_lesson",
     "command",
     "taught",
+    "telling",
 ]
 
 EMBEDDER = "wordllama"  # of the extra `embed`; works without a network
@@ -37,7 +39,9 @@ QUESTIONS = (
     "parse command line options",
     "draw a progress bar in the terminal",
 )
+ASKED = 3  # questions whose answers are shown
 SHOWN = 4  # hits of an answer
+LINKS = "counts"  # the rank that shows what is taught: links between concepts, and their weights
 PAGE = 5  # hits of an answer that is taught
 BESIDE = 9  # hits of an answer that shows all three kinds, a third of them by links
 KINDS = {"semantic", "concept", "association"}
@@ -71,6 +75,17 @@ class TimedEmbedder:
         found = self._given.embed(texts)
         self.seconds += time.perf_counter() - begun
         return found
+
+
+def telling(mem: fa.Memory) -> list[str]:
+    """The questions to show, first those whose answers tell of each way that leads to a note."""
+
+    def ways(question: str) -> int:
+        hits = [hit for hit in mem.read(question, k=SHOWN) if hit.source == "association"]
+        over_concepts = any(hit.via for hit in hits)
+        return over_concepts + any(step.layer == "note" for hit in hits for step in hit.path)
+
+    return sorted(QUESTIONS, key=ways, reverse=True)[:ASKED]
 
 
 @dataclass(frozen=True)
@@ -162,11 +177,11 @@ class Taught:
 def choose_lesson(mem: fa.Memory) -> Lesson | None:
     """The first lesson that this machine's documentation allows, None where there is none."""
     for question, helped in LESSONS:
-        recall = mem.read(question, k=PAGE)
+        recall = mem.read(question, k=PAGE, rank=LINKS)
         if recall.query_concepts and helped in mem and helped not in _ids(recall)[:2]:
             return Lesson(question, helped)
     for question in [*QUESTIONS, *(one[0] for one in LESSONS)]:
-        recall = mem.read(question, k=PAGE)
+        recall = mem.read(question, k=PAGE, rank=LINKS)
         if recall.query_concepts and len(recall) > 2:
             return Lesson(question, recall[-1].id)
     return None
@@ -178,14 +193,14 @@ def _ids(recall: fa.Recall) -> list[str]:
 
 def taught(mem: fa.Memory, lesson: Lesson) -> Taught:
     """Read, say twice which note helped, read again."""
-    before = mem.read(lesson.question, k=PAGE)
+    before = mem.read(lesson.question, k=PAGE, rank=LINKS)
     asked = list(before.query_concepts)
     carried = mem.get(lesson.helped).concepts
     pairs = [(a, b) for a in asked for b in carried if a != b]
     weights = {pair: mem.links.weight(*pair) for pair in pairs}
     for _ in range(ROUNDS):
         mem.feedback(before, used=[lesson.helped], outcome=1.0)
-    after = mem.read(lesson.question, k=PAGE)
+    after = mem.read(lesson.question, k=PAGE, rank=LINKS)
     links = [(a, b, weights[a, b], mem.links.weight(a, b)) for a, b in pairs]
     return Taught(lesson, asked, before, after, [one for one in links if one[2] != one[3]])
 
@@ -214,7 +229,7 @@ def ask_elsewhere(store: Path, question: str) -> tuple[dict[str, Any], int, floa
     path = [root, environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(part for part in path if part)
     start = time.perf_counter()
-    words = ["read", "-k", str(PAGE), "--json", question]
+    words = ["read", "-k", str(PAGE), "--rank", LINKS, "--json", question]
     with subprocess.Popen(
         [sys.executable, "-m", "fastassoc", *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",

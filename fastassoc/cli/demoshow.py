@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from fastassoc.cli.common import App, arrow, number, plain, size
-from fastassoc.cli.demoscript import EMBEDDER
+from fastassoc.cli.demoscript import EMBEDDER, LINKS
 from fastassoc.cli.show import SOURCE_STYLES, path_text, shorten
 
 if TYPE_CHECKING:
@@ -130,9 +130,11 @@ class Page:
         self._head(
             "Questions in plain words",
             "Each hit: its score, its source, its first line, and below how it was reached. "
-            '"concept": the note carries a concept that the question names. "association": links '
-            'brought it forward; "a ─2→ b" is one of weight 2, from the question\'s a to the '
-            'note\'s b. "semantic": the question names no concept, so its words were searched.',
+            '"concept": the note carries a concept that the question names; "semantic": it has '
+            'words of the question. "association": neither brought it so far up, but another note '
+            'that answers: by a link between the two ("note a ─1→ this note"; each page of a '
+            'module is linked to the next), or over what both carry ("note a (carries b) → c": '
+            "the question names b, and c leads on).",
         )
 
     def answer(self, question: str, recall: fa.Recall, seconds: float) -> None:
@@ -209,8 +211,10 @@ class Page:
         """The same read before and after feedback."""
         self._head(
             "Feedback changes the links, and so the answer",
-            f"Say that {held.lesson.helped} is what helped. Told twice, the links from what was "
-            "asked to that note's concepts grow by 2. The arrow marks it.",
+            f'Read by rank="{LINKS}", which follows links between concepts: "a ─2→ b" is one of '
+            "weight 2, from the question's a to the note's b. Say that "
+            f"{held.lesson.helped} is what helped. Told twice, the links from what was asked to "
+            "that note's concepts grow by 2. The arrow marks it.",
         )
         self._print("")
         self._line(Text.assemble("   ", (f"? {held.lesson.question}", "bold"), ("  before", "dim")))
@@ -239,12 +243,13 @@ class Page:
         """The taught answer from another process."""
         from fastassoc.cli.demoscript import command
 
+        told = command("read", "--rank", LINKS, held.lesson.question)
         self._head(
             "A new process remembers",
             "What was taught is saved in the links, not in this program. Another process opens "
             "the store and asks the same:",
         )
-        self._print(Text(f"     $ {command('read', held.lesson.question)}", style="dim"), "")
+        self._print(Text(f"     $ {told}", style="dim"), "")
         self._short(answer["hits"], held.lesson.helped)
         verdict = "the same hits, scores and order as above" if same else "ANOTHER ANSWER"
         self._mark(same, f"process {process}, {seconds:.1f} s from start to answer: {verdict}.")
