@@ -70,7 +70,7 @@ SYSTEMS = (
     System("links", "associations alone", "bridge", changes=PLAIN, how="links"),
     System("links", "associations, by counts", "counts", vector=False, how="links"),
     System("bridge", "bridge", "bridge", changes=PLAIN),
-    System("cover", "bridge with covering pick", "bridge", changes={"cover": True}),
+    System("cover", "bridge with covering pick (default)", "bridge", changes={"cover": True}),
 )
 ABLATIONS = tuple(
     System(
