@@ -53,6 +53,7 @@ def explain(
         hits=hits,
         query_concepts=named,
         query_terms=list(dict.fromkeys([*named, *found.words])),
+        query_stems=found.stems,
         expanded_concepts=dict(sorted(reached.items(), key=lambda item: (-item[1], item[0]))),
         variants={said: [name(o) for o in others] for said, others in found.variants.items()},
         unknown=found.unknown,

@@ -33,6 +33,8 @@ class Scan:
     unknown : list of str
     words : list of str
         Content words of the text.
+    stems : list of str
+        Stems of the content words of the query's own text.
     terms : uint32 [t]
         Known stems of the text, for BM25.
     like : int or None
@@ -54,6 +56,7 @@ class Scan:
     variants: dict[str, list[int]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
+    stems: list[str] = field(default_factory=list)
     terms: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
     like: int | None = None
     asked_idf: float = 0.0
@@ -160,17 +163,22 @@ def name_concepts(view: StateView, query: Query, found: Scan) -> None:
 def is_held(view: StateView, concept: int) -> bool:
     """Whether a live note carries the concept, or a link holds it."""
     df = view.notes.df
-    return (concept < len(df) and df[concept] > 0) or view.links.degree(concept) > 0
+    return (concept < len(df) and df[concept] > 0) or is_linked(view, concept)
+
+
+def is_linked(view: StateView, concept: int) -> bool:
+    """Whether a link of any layer holds the concept."""
+    return view.links.degree(concept) > 0 or view.cues.holds(concept)
 
 
 def eligible(view: StateView) -> Callable[[int], bool]:
     """Whether a concept may be found in a text: given to a live note, on two, or linked."""
-    df, declared, links = view.notes.df, view.notes.declared, view.links
+    df, declared = view.notes.df, view.notes.declared
 
     def allowed(concept: int) -> bool:
         if concept < len(df) and (declared[concept] > 0 or df[concept] >= 2):
             return True
-        return (concept >= len(df) or df[concept] == 0) and links.degree(concept) > 0
+        return (concept >= len(df) or df[concept] == 0) and is_linked(view, concept)
 
     return allowed
 
@@ -191,6 +199,7 @@ def weigh_text(view: StateView, query: Query, text: str | None, found: Scan) -> 
         known = sum(w for w, (_, term) in zip(weights, stems, strict=True) if term >= 0)
         covered = known / sum(weights) if weights else 0.0
         if query.text:
+            found.stems = [stem for stem, _ in stems]
             found.words = [w for w in dict.fromkeys(terms(text)) if w not in STOP_WORDS]
             parts = {word for c in found.named for word in terms(view.vocabulary.name(c))}
             parts.update(word for said in found.variants for word in terms(said))
