@@ -27,6 +27,7 @@ from fastassoc.linkruns import (
     Run,
     Taught,
     columns_of,
+    effective,
     empty_run,
     link_of,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "LinkMatrix",
     "LinkView",
     "Pairs",
+    "effective",
     "keys_of",
 ]
 

@@ -20,7 +20,17 @@ from typing import Any
 Name = Hashable
 Term = tuple[str, Name]  # ("concept", name) or ("stem", stem)
 
-PARTS = ("vector", "text", "subject", "bridge", "pin", "cover", "learned", "links")
+PARTS = (
+    "vector",
+    "text",
+    "subject",
+    "bridge",
+    "pin",
+    "cover",
+    "taught",
+    "taught concepts",
+    "links",
+)
 
 CONSTANTS: dict[str, Any] = {
     "bm25_k1": 1.5,
@@ -93,11 +103,16 @@ class Note:
 
 @dataclass
 class Question:
-    """Named concepts, stems in the order of the text (also such as no note holds), a vector."""
+    """Named concepts, stems in the order of the text (also such as no note holds), a vector.
+
+    `said` are the stems of the question's own text, by which outcomes teach, where the text that is
+    looked for is another.
+    """
 
     concepts: Iterable[Name] = ()
     stems: Sequence[Name] = ()
     vector: Sequence[float] | None = None
+    said: Sequence[Name] | None = None
 
 
 @dataclass
@@ -189,6 +204,7 @@ class Reading:
         self.asked = list(dict.fromkeys(question.stems))
         self.words = [stem for stem in self.asked if self.stem_df.get(stem, 0)]  # T
         self.vector = question.vector
+        self.said = list(dict.fromkeys(self.asked if question.said is None else question.said))
         self.cap = max(self.c["hub_least"], self.c["hub_share"] * self.n)
 
     # -- statistics ------------------------------------------------------------------------------
@@ -440,7 +456,7 @@ class Reading:
 
     def learned(self) -> None:
         terms: dict[Term, float] = {("concept", q): self.concept_idf(q) for q in self.named}
-        terms.update({("stem", t): self.stem_idf(t) for t in self.asked})
+        terms.update({("stem", t): self.stem_idf(t) for t in self.said})
         total = math.fsum(terms.values())
         if not total:
             return
@@ -451,8 +467,8 @@ class Reading:
                 for k, gain in by_concept.items()
                 if k in self.mentions[i]
             )
-            gain = self.c["note_part"] * by_note[i] + self.c["concept_part"] * concepts
-            self.move(i, "learned", self.s[i] + gain)
+            self.move(i, "taught", self.s[i] + self.c["note_part"] * by_note[i])
+            self.move(i, "taught concepts", self.s[i] + self.c["concept_part"] * concepts)
 
     def by_note(self, terms: Mapping[Term, float], total: float) -> dict[int, float]:
         """The note part: what outcomes taught between the question's terms and each note."""

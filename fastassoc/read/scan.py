@@ -35,6 +35,8 @@ class Scan:
         Content words of the text.
     stems : list of str
         Stems of the content words of the query's own text.
+    stem_terms : list of int
+        The term of each in the text index, -1 for one that no live note holds.
     terms : uint32 [t]
         Known stems of the text, for BM25.
     like : int or None
@@ -57,6 +59,7 @@ class Scan:
     unknown: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     stems: list[str] = field(default_factory=list)
+    stem_terms: list[int] = field(default_factory=list)
     terms: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
     like: int | None = None
     asked_idf: float = 0.0
@@ -200,6 +203,7 @@ def weigh_text(view: StateView, query: Query, text: str | None, found: Scan) -> 
         covered = known / sum(weights) if weights else 0.0
         if query.text:
             found.stems = [stem for stem, _ in stems]
+            found.stem_terms = [term for _, term in stems]
             found.words = [w for w in dict.fromkeys(terms(text)) if w not in STOP_WORDS]
             parts = {word for c in found.named for word in terms(view.vocabulary.name(c))}
             parts.update(word for said in found.variants for word in terms(said))
