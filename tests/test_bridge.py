@@ -484,7 +484,7 @@ def test_built_note_by_note_or_at_once(seed: int, tmp_path: Path) -> None:
     rng = random.Random(2000 + seed)
     world = World(fa.open(tmp_path / "a.fa", sync="off"))
     for step in range(6):
-        some_world(rng, world, 4)
+        some_world(rng, world, 4, taught=True)
         ids = list(world.rows)
         told(world.mem, [some_question(rng, ids)])
         if step % 2:
@@ -501,6 +501,16 @@ def test_built_note_by_note_or_at_once(seed: int, tmp_path: Path) -> None:
     bulk.write_batch(list(world.rows.values()))
     for link in world.mem.note_links.to_arrow().to_pylist():
         bulk.link(link["a"], link["b"], link["weight"], layer="note")
+    assert len(world.mem.cue_links) == 0  # their notes were replaced
+    for link in world.mem.links.to_arrow().to_pylist():
+        if link["taught"]:
+            bulk.link(link["a"], link["b"], link["taught"], layer="concept")
+    ids = list(world.rows)
+    for _ in range(6):
+        question, outcome = some_question(rng, ids), rng.choice([1.0, 0.3, -1.0])
+        used = rng.sample(ids, min(2, len(ids)))
+        for mem in (world.mem, bulk):
+            mem.feedback(mem.read(rank="bridge", **question), used=used, outcome=outcome)
     assert told(world.mem, questions) == told(bulk, questions)
     for question in questions[:3]:
         world.check(question)
