@@ -67,13 +67,18 @@ def path_text(steps: Sequence[Any], most: int | None = None) -> list[str]:
     -------
     list of str
         Concepts that the query named and the note carries come first, on one line. A way over
-        notes reads ``note n1 (carries retry) ─0.5→ this note``.
+        notes reads ``note n1 (carries retry) ─0.5→ this note``, a taught term ``retry ─1→ this
+        note (taught)``.
     """
     named: list[str] = []
     ways: list[tuple[float, str]] = []
     note = steps[-1].target if steps else None
     line, here, least, begun = "", None, math.inf, ""
     for step in steps:
+        if step.layer == "cue":
+            way = f"{plain(step.source)} {arrow(step.weight)} this note (taught)"
+            ways.append((-step.weight, way))
+            continue
         if step.layer == "carries":
             if step.target != note:
                 begun = f" (carries {plain(step.source)})"
