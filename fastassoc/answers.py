@@ -18,9 +18,11 @@ class Step(NamedTuple):
     Attributes
     ----------
     source, target : str
-        Names of concepts; a note is named by its id.
+        Names of concepts, or a stem; a note is named by its id.
     layer : str
-        ``"concept"`` for a link, ``"carries"`` from a concept into a note that carries it.
+        ``"concept"`` for a link between concepts, ``"note"`` for one between notes, ``"cue"`` from
+        a term (a concept or a stem) to a note that outcomes taught; ``"carries"`` from a concept
+        into a note that carries it, and from a note to a concept of its own.
     weight, written, taught : float
         The link's effective weight, what notes wrote of it, and what outcomes added; 0.0 for a
         step of the layer ``carries``, so that the weights of a path add up.
@@ -97,6 +99,9 @@ class Recall(Sequence[Hit]):
         Concepts that were asked: those that the query named, then their variants.
     query_terms : list of str
         These, then the query's content words.
+    query_stems : list of str
+        Stems of the content words of the query's text, each once: what feedback teaches beside
+        the named concepts.
     expanded_concepts : dict of str to float
         Concepts through which hits were reached, strongest first, with their strength.
     variants : dict of str to list of str
@@ -124,6 +129,7 @@ class Recall(Sequence[Hit]):
     hits: list[Hit]
     query_concepts: list[str] = field(default_factory=list)
     query_terms: list[str] = field(default_factory=list)
+    query_stems: list[str] = field(default_factory=list)
     expanded_concepts: dict[str, float] = field(default_factory=dict)
     variants: dict[str, list[str]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from fastassoc.batch import NoteBatch
 from fastassoc.concepts import Vocabulary
-from fastassoc.importing import concept_ends, import_notes, note_ends, with_links
+from fastassoc.cues import Cues, concept_codes, stem_codes
+from fastassoc.importing import concept_ends, cue_ends, import_notes, note_ends, with_links
 from fastassoc.kernels.links import pair_keys
 from fastassoc.links import Changed, LinkMatrix, keys_of
 from fastassoc.notes import NoteTable
@@ -69,6 +70,7 @@ class Changes:
         self.notes = NoteTable(settings.retention)
         self.links = LinkMatrix(settings.concept_links, settings.valence_rate)
         self.note_links = LinkMatrix(settings.note_links, settings.valence_rate)  # between rows
+        self.cues = Cues(settings.cue_links, settings.valence_rate)
         self.space = Space()
         self.ingests: dict[str, dict[str, Any]] = {}  # unfinished ones, by key
         self.position = 0
@@ -92,8 +94,10 @@ class Changes:
         self._mark_ingest(operation.body.get("ingest"))
         first, replaced, made = len(self.notes.ids), 0, []
         missing: list[str] = []
+        cues = 0
         for part, old in self._runs(batch, operation.body["on_duplicate"]):
-            gone = self._forget_rows(old, operation.at)
+            gone, lost = self._forget_rows(old, operation.at)
+            cues += lost.removed
             made += [gone, self._write_new(part, operation.at, missing)]
             replaced += len(old)
         written = len(self.notes.ids) - first
@@ -103,6 +107,7 @@ class Changes:
             skipped=len(batch) - written,
             ids=self.notes.ids[first:],
             missing=list(dict.fromkeys(missing)),
+            cues_changed=cues,
             position=self.position,
             **changes(*made),
         )
@@ -189,7 +194,9 @@ class Changes:
         rows = [self.notes.rows[note] for note in body["used"]]
         used = {int(c) for row in rows for c in self.notes.concepts_of(row)[0]}
         used.update(self._names(body["names"], create=amount > 0))
-        asked = self._names(body["asked"], create=amount > 0 and bool(used))
+        share = body.get("share", 0.0)  # operations of format 2 teach no cue
+        cued = bool(rows) and self.cues.makes(share)
+        asked = self._names(body["asked"], create=cued or (amount > 0 and bool(used)))
         pairs = {(min(a, u), max(a, u)) for a in asked for u in used if a != u}
         if amount <= 0:  # no link is made
             pairs = {pair for pair in pairs if self.links.get(*pair) is not None}
@@ -200,11 +207,26 @@ class Changes:
         joined = Changed(0, 0, 0)
         if self.settings.note_links.teach_step:
             joined = self._teach_notes(rows, body.get("together", 0.0), outcome, operation.at)
+        stems = self._stems(body.get("stems", ()), create=cued)
+        codes = np.unique(np.concatenate([concept_codes(asked), stem_codes(stems)]))
+        taught = self.cues.teach(codes, rows, share, outcome, operation.at)
         rate = self.settings.valence_rate
         for row in rows:
             held = self.notes.valence.get(row, 0.0)
             self.notes.valence[row] = min(1.0, max(-1.0, held + rate * (outcome - held)))
-        return Report(updated=len(rows), position=self.position, **changes(made, joined))
+        return Report(
+            updated=len(rows),
+            cues_changed=sum(taught),
+            position=self.position,
+            **changes(made, joined),
+        )
+
+    def _stems(self, stems: Sequence[str], *, create: bool) -> list[int]:
+        """Ids of stems; unknown ones are made, or left out."""
+        if create:
+            return self.cues.stems.intern(stems)
+        known = map(self.cues.stems.find, stems)
+        return [stem for stem in known if stem is not None]
 
     def _teach_notes(self, rows: Sequence[int], amount: float, outcome: float, at: int) -> Changed:
         """Add to the link of each pair of rows; a NaN outcome leaves its valence."""
@@ -273,6 +295,10 @@ class Changes:
             keys, nothing = self._note_pair(operation.body), np.full(1, np.nan)
             made = self.note_links.teach(keys, np.full(1, amount), nothing, operation.at)
             return Report(position=self.position, **changes(made))
+        if operation.body["layer"] == "cue":
+            codes, rows = self._cue(operation.body, create=self.cues.makes(amount))
+            made = self.cues.teach(codes, rows, amount, math.nan, operation.at)
+            return Report(position=self.position, cues_changed=sum(made))
         below = self.settings.concept_links.bounds[0] < 0  # a link may be negative
         keys = self._pair(operation.body, create=amount > 0 or (below and amount < 0))
         nothing = np.full(len(keys), np.nan)
@@ -282,7 +308,20 @@ class Changes:
     def _note_pair(self, body: Mapping[str, Any]) -> NDArray[np.uint64]:
         return keys_of([self.notes.rows[body["a"]]], [self.notes.rows[body["b"]]])
 
+    def _cue(
+        self, body: Mapping[str, Any], *, create: bool
+    ) -> tuple[NDArray[np.uint64], list[int]]:
+        """The code of a term, none for one that is not known, and the row of a note."""
+        if body["term"] == "stem":
+            codes = stem_codes(self._stems([body["a"]], create=create))
+        else:
+            codes = concept_codes(self._names([body["a"]], create=create))
+        return codes, [self.notes.rows[body["b"]]]
+
     def _apply_unlink(self, operation: Operation) -> Report:
+        if operation.body["layer"] == "cue":
+            made = self.cues.unlink(*self._cue(operation.body, create=False), operation.at)
+            return Report(position=self.position, cues_changed=sum(made))
         if operation.body["layer"] == "note":
             made = self.note_links.unlink(self._note_pair(operation.body), operation.at)
             return Report(position=self.position, **changes(made))
@@ -296,20 +335,27 @@ class Changes:
 
     def _apply_forget(self, operation: Operation) -> Report:
         rows = [self.notes.rows[note] for note in operation.body["ids"]]
-        gone = self._forget_rows(rows, operation.at)
-        return Report(forgotten=len(rows), position=self.position, **changes(gone))
+        gone, lost = self._forget_rows(rows, operation.at)
+        return Report(
+            forgotten=len(rows),
+            cues_changed=lost.removed,
+            position=self.position,
+            **changes(gone),
+        )
 
-    def _forget_rows(self, rows: Sequence[int], at: int) -> Changed:
+    def _forget_rows(self, rows: Sequence[int], at: int) -> tuple[Changed, Changed]:
+        """Forget notes; what became of links that reports count, and of cue links."""
         if not rows:
-            return Changed(0, 0, 0)
+            return Changed(0, 0, 0), Changed(0, 0, 0)
         gone = self._unwrite(rows, at)
         if len(self.note_links):
             ends = np.unique(np.concatenate([self.note_links.of(row) for row in rows]))
             gone = both(gone, self.note_links.erase(ends))
+        lost = self.cues.forget(rows)
         self.forgotten.extend((self.position, int(self.notes.seq.array[row])) for row in rows)
         self.notes.remove(rows)
         self._text_removed.extend(rows)
-        return gone
+        return gone, lost
 
     def _unwrite(self, rows: Sequence[int], at: int) -> Changed:
         """Take back what notes wrote, faded as far as the links have."""
@@ -354,25 +400,39 @@ class Changes:
             rows = body["note_links"]
             ends = note_ends(self.notes, rows)
             self.note_links = with_links(self.note_links, ends, rows, settings.note_links, rate)
+        if "cue_links" in body:
+            rows, cues = body["cue_links"], self.cues
+            ends = cue_ends(self.vocabulary, cues.stems, self.notes, rows)
+            rows = [row[1:] for row in rows]
+            cues.links = with_links(cues.links, ends, rows, settings.cue_links, rate)
         return Report(
             written=len(body.get("notes", ())),
+            cues_changed=len(body.get("cue_links", ())),
             links_created=len(body.get("links", ())) + len(body.get("note_links", ())),
             position=self.position,
         )
 
     def _apply_purge(self, operation: Operation) -> Report:
-        """Drop names that no live note and no link holds."""
+        """Drop names that no live note and no link holds, and taught stems that no link does."""
+        self.cues.purge()
         held = self.held_concepts()
         self.vocabulary.drop(np.flatnonzero(~held).tolist())
         held[: len(self.notes.df)] &= self.notes.df.array == 0
         kept = [self.vocabulary.name(concept) for concept in np.flatnonzero(held).tolist()]
         return Report(kept=kept, position=self.position)
 
+    def holds(self, concept: int) -> bool:
+        """Whether a live note or a link of any layer holds a concept."""
+        df = self.notes.df.array
+        if concept < len(df) and df[concept] > 0:
+            return True
+        return bool(len(self.links.of(concept))) or self.cues.view().holds(concept)
+
     def held_concepts(self) -> NDArray[np.bool_]:
         """Which concept ids a live note or a link holds, bool [ids]."""
-        held = np.zeros(self.vocabulary.n_ids, np.bool_)
+        held = self.cues.held(self.vocabulary.n_ids)
         df = self.notes.df.array
-        held[: len(df)] = df > 0
+        held[: len(df)] |= df > 0
         table = self.links.to_arrow()
         held[table.column("a").to_numpy()] = True
         held[table.column("b").to_numpy()] = True

@@ -290,12 +290,15 @@ def check_fresh_process(copy: Path, question: Question, taught: dict[str, Any]) 
     same = fresh["taught"] == json.loads(json.dumps(taught))
     rebuilt, written = fresh["rebuilt"], fresh["written"]
     forgot = rebuilt["weight"] == written and rebuilt["weight"] != taught["weight"]
+    forgot = forgot and rebuilt["cue"] == 0.0
     evidence = [
         f"process {fresh['pid']} (this one is {os.getpid()}): "
         + ("the same hits, scores, order and paths" if same else "another answer"),
         f"the link {question.asked} ─ {question.far}: {fresh['taught']['weight']:g} there, "
         f"{taught['weight']:g} here",
         f"rebuilt from the notes: {rebuilt['weight']:g}, which is what notes wrote ({written:g})",
+        f"the link from {question.asked} to the note {question.note}, only ever taught: "
+        f"{fresh['taught']['cue']:g} there, rebuilt {rebuilt['cue']:g}",
     ]
     if same and not forgot:
         evidence.append("but the rebuilt links should give the written weight and nothing taught")
@@ -321,6 +324,7 @@ def answer(mem: Any, question: Question) -> dict[str, Any]:
             for hit in recall
         ],
         "weight": mem.links.weight(question.asked, question.far),
+        "cue": mem.cue_links.weight(question.asked, question.note, "concept"),
     }
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastassoc.answers import Recall
+from fastassoc.cues import Cues
 from fastassoc.embed import Embedder
 from fastassoc.errors import InvalidInput
 from fastassoc.joining import tag_weights
@@ -52,6 +53,7 @@ class Control(Reader):
             view,
             links=written_links(view.notes, view.settings).view(),
             note_links=session_links(view).view(),
+            cues=Cues(view.settings.cue_links, view.settings.valence_rate).view(),
         )
 
     @property

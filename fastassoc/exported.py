@@ -30,16 +30,19 @@ __all__ = [
     "vector_text",
 ]
 
-FORMAT = 2
-READ_FORMATS = (1, FORMAT)  # 1 had neither vectors, links between notes nor states of notes
+FORMAT = 3
+# 1 had neither vectors, links between notes nor states of notes; 2 had no cue links
+READ_FORMATS = (1, 2, FORMAT)
 PART_ROWS = 10_000  # rows of one operation, and
 PART_BYTES = 3 << 20  # bytes of its rows as JSON with their vectors, unless one row is larger
 TEXT_FIELDS = ("session", "category", "fingerprint", "external_ref", "author")
 LINK_NUMBERS = ("weight", "written", "valence")
 LINK_TIMES = ("created_at", "updated_at")
-LAYERS = ("concept", "note")
+LAYERS = ("concept", "note", "cue")
+TERMS = ("concept", "stem")
 KINDS = ("store", "concept", "note", "link", "end")
-COUNTED = ("concepts", "notes", "links", "note_links")
+COUNTED = ("concepts", "notes", "links", "note_links", "cue_links")
+OF_LAYER = dict(zip(LAYERS, COUNTED[2:], strict=True))
 WIDEST = 1 << 16
 
 _to_json = json.JSONEncoder(
@@ -155,6 +158,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.settings: Settings | None = None
+        self.format = FORMAT
         self.key = ""
         self.embedder: dict[str, Any] | None = None
         self.dim: int | None = None
@@ -165,7 +169,9 @@ class _Reader:
         self._stage = 0
         self._keys: dict[str, int] = {}
         self._ids: dict[str, int] = {}
-        self._pairs: dict[str, set[int]] = {layer: set() for layer in LAYERS}
+        self._stems: dict[str, int] = {}
+        self._pairs: set[tuple[int, ...]] = set()
+        self._rank: tuple[int, Any] = -1, None  # of the last link's layer and terms; its layer
         self._open: list[bytes] = []
         self._vectors: list[bytes] = []
         self._bytes = 0
@@ -190,6 +196,7 @@ class _Reader:
             f"found export format {found!r}, this version reads 1 to {FORMAT}: "
             "install a newer fastassoc.",
         )
+        self.format = int(found or 0)
         settings = line.get("settings")
         _need(isinstance(settings, Mapping), "found no settings, expected an object.")
         self.settings = Settings.from_dict(settings or {})
@@ -278,31 +285,48 @@ class _Reader:
     def _take_link(self, line: Mapping[str, Any]) -> None:
         layer = line.get("layer")
         _need(layer in LAYERS, f"found layer {layer!r}, expected one of {', '.join(LAYERS)}.")
-        of_notes = layer == "note"
+        term = line.get("term") if layer == "cue" else None
         _need(
-            of_notes or self._kind != "note_links",
-            "a link of the layer 'concept' cannot stand after one of the layer 'note'.",
+            layer != "cue" or term in TERMS,
+            f"term: found {term!r}, expected one of {', '.join(TERMS)}.",
         )
-        known = self._ids if of_notes else self._keys
-        ends = [_text(line, "a"), _text(line, "b")]
-        missing = [name for name in ends if name not in known]
-        what = "no note row has the id" if of_notes else "no concept row has the key"
-        _need(not missing, f"{what} {missing}.")
-        first, second = sorted(known[name] for name in ends)
-        _need(first != second, f"{ends[0]!r} cannot be linked to itself.")
-        pairs, pair = self._pairs[str(layer)], first << 32 | second
-        _need(pair not in pairs, f"the link {ends} comes twice.")
-        pairs.add(pair)
+        rank = LAYERS.index(str(layer)) + (term == "stem")
+        _need(
+            rank >= self._rank[0],
+            f"a link of the layer {layer!r} cannot stand after one of the layer {self._rank[1]!r}: "
+            f"the order is {', '.join(LAYERS)}, of these concepts before stems.",
+        )
+        self._rank = rank, layer
+        names = [_text(line, "a"), _text(line, "b")]
+        if term == "stem":
+            self._stems.setdefault(names[0], len(self._stems))
+        kinds = (term or layer, "note" if term else layer)
+        ends = [self._end(name, str(kind)) for name, kind in zip(names, kinds, strict=True)]
+        _need(
+            len(set(zip(kinds, ends, strict=True))) == 2,
+            f"{names[0]!r} cannot be linked to itself.",
+        )
+        pair = (rank, *(ends if term else sorted(ends)))
+        _need(pair not in self._pairs, f"the link {names} comes twice.")
+        self._pairs.add(pair)
         numbers: list[float] = [_finite(line, name) for name in LINK_NUMBERS]
         count = _whole(line, "count", 0, 2**62)
         times = [_whole(line, name, LOW, HIGH) for name in LINK_TIMES]
-        self._put("note_links" if of_notes else "links", [*ends, *numbers, count, *times])
+        row = [*names, *numbers, count, *times]
+        self._put(OF_LAYER[str(layer)], [term, *row] if term else row)
+
+    def _end(self, name: str, kind: str) -> int:
+        """The place of a concept, a note or a stem among those that came before."""
+        known = {"concept": self._keys, "note": self._ids, "stem": self._stems}[kind]
+        what = "id" if kind == "note" else "key"
+        _need(name in known, f"no {kind} row has the {what} {name!r}.")
+        return known[name]
 
     def _take_end(self, line: Mapping[str, Any]) -> None:
         self._close()
         promised = {name: line.get(name) for name in self.counts}
-        if promised["note_links"] is None:  # format 1
-            promised["note_links"] = 0
+        for name in ("note_links", "cue_links")[self.format - 1 :]:  # older ones had none
+            promised[name] = 0
         _need(
             promised == self.counts,
             f"found {self.counts}, the last row promises {promised}: rows are missing.",

@@ -2,4 +2,4 @@
 
 __all__ = ["FORMAT"]
 
-FORMAT = 2  # of manifests, of the journal and of each of its rows: what changed is in FORMAT.md
+FORMAT = 3  # of manifests, of the journal and of each of its rows: what changed is in FORMAT.md

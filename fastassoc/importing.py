@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from fastassoc.batch import NoteBatch
 from fastassoc.concepts import Vocabulary
+from fastassoc.cues import NOTE, Stems, concept_codes, stem_codes
 from fastassoc.links import LinkMatrix
 from fastassoc.notes import NoteTable
 from fastassoc.retention import STATE_COLUMNS
 from fastassoc.settings import LinkRule
 
-__all__ = ["concept_ends", "import_notes", "note_ends", "with_links"]
+__all__ = ["concept_ends", "cue_ends", "import_notes", "note_ends", "with_links"]
 
 
 def import_notes(
@@ -77,6 +78,23 @@ def concept_ends(vocabulary: Vocabulary, rows: list[list[Any]]) -> NDArray[np.ui
 def note_ends(table: NoteTable, rows: list[list[Any]]) -> NDArray[np.uint32]:
     """The rows that exported links join, uint32 [2, m]; they begin with the ids of two notes."""
     return np.array([[table.rows[row[end]] for row in rows] for end in (0, 1)], np.uint32)
+
+
+def cue_ends(
+    vocabulary: Vocabulary, stems: Stems, table: NoteTable, rows: list[list[Any]]
+) -> NDArray[np.uint32]:
+    """The codes that exported cue links join, uint32 [2, m].
+
+    Rows begin with the kind of a term, the term and the id of a note; a stem that is new is made.
+    """
+    codes = []
+    for kind, term, note, *_ in rows:
+        if kind == "stem":
+            code = stem_codes(stems.intern([term]))
+        else:
+            code = concept_codes(vocabulary.intern([term], [term]))
+        codes.append((int(code[0]), table.rows[note] | NOTE))
+    return np.array(codes, np.uint32).T
 
 
 def with_links(

@@ -227,7 +227,16 @@ class _Run:
         self._ids = ContentIds()
         self._begun = time.perf_counter()
         self._counts = dict.fromkeys(
-            ("written", "skipped", "replaced", "links_created", "links_changed", "links_removed"), 0
+            (
+                "written",
+                "skipped",
+                "replaced",
+                "links_created",
+                "links_changed",
+                "links_removed",
+                "cues_changed",
+            ),
+            0,
         )
         self._reasons: list[tuple[int, str]] = []
         self._batches = self._position = 0

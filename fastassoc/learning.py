@@ -9,6 +9,7 @@ from typing import Any
 from fastassoc import query as checks
 from fastassoc.answers import Hit, Recall
 from fastassoc.concepts import fold_name
+from fastassoc.cues import one_stem
 from fastassoc.errors import AmbiguousLink, InvalidInput, NoteNotFound
 from fastassoc.handle import Handle, Prepared
 from fastassoc.reports import Report
@@ -35,14 +36,18 @@ class Learning(Handle):
         """Teach from an outcome: the links from what was asked to what was used grow or shrink.
 
         Each unordered pair of an asked and a used concept changes once, by ``outcome`` times the
-        layer's step, and so does each pair of used notes where the note layer is taught. A
-        negative outcome makes no link that was not there. Valences of the links and of the used
-        notes move towards the outcome.
+        layer's step, and so does each pair of used notes where the note layer is taught. Each
+        pair of a term (an asked concept, or a stem of a content word of the recall's question)
+        and a used note changes by ``outcome`` times the cue layer's step, divided by the number
+        of used notes. A negative outcome makes no link that was not there, except in a layer
+        without a floor, as the cue layer is: a note that was rated wrong loses. Valences of the
+        links and of the used notes move towards the outcome.
 
         Parameters
         ----------
         recall : Recall, optional
-            The answer that is rated: its `query_concepts` were asked.
+            The answer that is rated: its `query_concepts` were asked, with the words of its text,
+            `query_stems`.
         asked : list of str, optional
             Concepts that were asked.
         used : list of str or Hit, optional
@@ -56,7 +61,8 @@ class Learning(Handle):
         Returns
         -------
         Report
-            ``updated`` notes, ``missing`` ids that are no live notes, and the links' counts.
+            ``updated`` notes, ``missing`` ids that are no live notes, the links' counts, and
+            ``cues_changed`` for links from terms to notes.
 
         Raises
         ------
@@ -83,6 +89,7 @@ class Learning(Handle):
             raise InvalidInput("nothing was used: give used= (note ids) or used_concepts=.")
         body = {
             "asked": self._spelled(names),
+            "stems": [] if recall is None else list(dict.fromkeys(recall.query_stems)),
             "names": self._spelled(given),
             "outcome": amount,
             "amount": on_grid(amount * self.settings.concept_links.teach_step),
@@ -97,7 +104,9 @@ class Learning(Handle):
 
         def prepare(state: State) -> Prepared | Report:
             missing.extend(note for note in ids if note not in state.notes.rows)
-            body["used"] = [note for note in ids if note in state.notes.rows]
+            body["used"] = live = [note for note in ids if note in state.notes.rows]
+            step = state.settings.cue_links.teach_step
+            body["share"] = on_grid(amount * step / len(live)) if live else 0.0
             return (body, None) if body["used"] or body["names"] else Report()
 
         report = self._change("feedback", prepare, operation_id)
@@ -127,10 +136,14 @@ class Learning(Handle):
         Parameters
         ----------
         a, b : str
+            In the layer ``"cue"`` a is a term, b the id of a note. A concept that a live note or a
+            link holds is meant by its name; any other word stands for its stem.
         weight : float
-            What to add; negative takes away.
-        layer : {"concept", "note"}, optional
-            Say it where both names are concepts and also ids of notes.
+            What to add; negative takes away. It makes no link where there is none, except in a
+            layer without a floor.
+        layer : {"concept", "note", "cue"}, optional
+            Say it where both names are concepts and also ids of notes. A cue link is only made
+            where it is said.
         operation_id : str, optional
 
         Returns
@@ -142,9 +155,10 @@ class Learning(Handle):
         AmbiguousLink
             Both names are ids of live notes and names of concepts.
         NoteNotFound
-            ``layer="note"``, and a name is no live note's id.
+            ``layer="note"``, and a name is no live note's id; ``layer="cue"``, and b is not.
         InvalidInput
-            A value cannot be taken, or a is b.
+            A value cannot be taken, or a is b; ``layer="cue"``, and a is neither a concept nor one
+            content word.
 
         Examples
         --------
@@ -165,7 +179,7 @@ class Learning(Handle):
         Parameters
         ----------
         a, b : str
-        layer : {"concept", "note"}, optional
+        layer : {"concept", "note", "cue"}, optional
         operation_id : str, optional
 
         Returns
@@ -197,14 +211,15 @@ class Learning(Handle):
         layer: str | None,
         operation_id: str | None,
     ) -> Report:
-        checks.one_of(layer, "layer", (None, "concept", "note"))
+        checks.one_of(layer, "layer", (None, "concept", "note", "cue"))
         checks.list_of_names([a, b], "names")
 
         def prepare(state: State) -> Prepared:
+            if layer == "cue":
+                need_notes(state, b)
+                return {"layer": "cue", **self._term(state, a), "b": b, **body}, None
             if layer == "note" or (layer is None and self._are_notes(state, a, b)):
-                for note in (a, b):
-                    if note not in state.notes.rows:
-                        raise NoteNotFound(f"no live note has the id {note!r}.")
+                need_notes(state, a, b)
                 if a == b:
                     raise InvalidInput(f"{a!r} is given twice: a link joins two notes.")
                 return {"layer": "note", "a": a, "b": b, **body}, None
@@ -214,6 +229,20 @@ class Learning(Handle):
             return {"layer": "concept", "a": spelled[0], "b": spelled[1], **body}, None
 
         return self._change(kind, prepare, operation_id)
+
+    def _term(self, state: State, name: str) -> dict[str, Any]:
+        """The kind of a term, and what names it: a concept that something holds, or a stem."""
+        spelled = self._spelled([name])[0]
+        concept = state.vocabulary.find_key(spelled[0])
+        if concept is not None and state.holds(concept):
+            return {"term": "concept", "a": spelled}
+        stem = one_stem(name, state.settings.language)
+        if stem is None:
+            raise InvalidInput(
+                f"found {name!r}, expected the name of a concept of the store, or one word that is "
+                "no stop word: a cue link joins one term to a note."
+            )
+        return {"term": "stem", "a": stem}
 
     def _are_notes(self, state: State, a: str, b: str) -> bool:
         """Whether two names can only be ids of notes; refuse what can be both."""
@@ -286,3 +315,10 @@ class Learning(Handle):
             return ({"now": at}, None) if len(state.due(at)) else Report()
 
         return self._change("tick", prepare, operation_id)
+
+
+def need_notes(state: State, *notes: str) -> None:
+    """Raise where a note is not there."""
+    for note in notes:
+        if note not in state.notes.rows:
+            raise NoteNotFound(f"no live note has the id {note!r}.")

@@ -19,20 +19,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import links as kernels
-from fastassoc.linkview import (
+from fastassoc.linkruns import (
     LINKS_SCHEMA,
-    Expansion,
-    Hop,
     Link,
     LinkColumns,
-    LinkView,
-    Rows,
+    Pairs,
     Run,
-    Side,
+    Taught,
     columns_of,
+    effective,
     empty_run,
     link_of,
 )
+from fastassoc.linkview import Expansion, Hop, LinkView, Rows, Side
 
 if TYPE_CHECKING:
     from fastassoc.settings import LinkRule
@@ -46,9 +45,12 @@ __all__ = [
     "LinkColumns",
     "LinkMatrix",
     "LinkView",
+    "Pairs",
+    "effective",
     "keys_of",
 ]
 
+UNSIDED = 64  # runs that wait for the next view, at most
 RADIX = 512  # keys from which a radix sort is quicker than NumPy's
 _NONE = np.empty(0, np.float64)
 
@@ -190,6 +192,7 @@ class LinkMatrix:
         self._side = Side.empty()
         self._unsided: list[Run] = []  # runs in the delta that the side does not show yet
         self._view: LinkView | None = None
+        self._taught = Taught(self._base)
         self._new_table(1024)
 
     # ---- changes
@@ -425,7 +428,8 @@ class LinkMatrix:
             self._unsided = []
         else:
             self._delta = delta
-            self._unsided.append(run)
+            # the delta holds all that the side lacks, and what it has already
+            self._unsided = [*self._unsided, run] if len(self._unsided) < UNSIDED else [delta]
         self._view = None
 
     def _lay_into_base(self, run: Run) -> None:
@@ -466,8 +470,27 @@ class LinkMatrix:
             self._side = self._side.overlaid(run)
         self._unsided = []
         self._shared = True
-        self._view = LinkView(self._base, self._delta, self._rows, self._side, self._tau, self._n)
+        if self._taught.base is not self._base:
+            self._taught = Taught(self._base)
+        self._view = LinkView(
+            self._base, self._delta, self._rows, self._side, self._tau, self._n, self._taught
+        )
         return self._view
+
+    def pairs(self) -> Pairs:
+        """Publish what is pending for looks by pair alone, at no cost in the ids' range.
+
+        Examples
+        --------
+        >>> from fastassoc.settings import LinkRule
+        >>> links = LinkMatrix(LinkRule(), 0.3)
+        >>> _ = links.write(keys_of([1, 3], [2, 1 << 31]), at=5)
+        >>> links.pairs().fans(np.array([3], np.uint64)).keys.astype(np.uint32)
+        array([2147483648], dtype=uint32)
+        """
+        self._collapse()
+        self._shared = True
+        return Pairs(self._base, self._delta, self._tau, self._n)
 
     def get(self, a: int, b: int) -> Link | None:
         """The link between two ids as it stands now, or None."""

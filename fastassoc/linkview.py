@@ -8,105 +8,17 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import association
 from fastassoc.kernels import links as kernels
+from fastassoc.linkruns import LinkColumns, Pairs, Run, Taught, both_ways, effective, fans
 
-__all__ = ["LINKS_SCHEMA", "Expansion", "Hop", "Link", "LinkColumns", "LinkView"]
+__all__ = ["Expansion", "Hop", "LinkView", "Rows", "Side"]
 
 _A = NDArray[Any]
 _ALL = np.empty(0, np.uint8)  # every id is allowed
-
-_FIELDS: list[tuple[str, pa.DataType]] = [
-    ("a", pa.uint32()),
-    ("b", pa.uint32()),
-    ("weight", pa.float64()),
-    ("written", pa.float64()),
-    ("count", pa.int64()),
-    ("valence", pa.float64()),
-    ("created_at", pa.int64()),
-    ("updated_at", pa.int64()),
-]
-LINKS_SCHEMA = pa.schema(_FIELDS)
-
-
-class Link(NamedTuple):
-    """One link as stored: weight and written are values at `updated_at`."""
-
-    a: int
-    b: int
-    weight: float
-    written: float
-    count: int  # type: ignore[assignment]  # a column's name, over tuple.count
-    valence: float
-    created_at: int
-    updated_at: int
-
-
-class LinkColumns(NamedTuple):
-    """Links as columns of one length, in the types of `LINKS_SCHEMA`."""
-
-    a: NDArray[np.uint32]
-    b: NDArray[np.uint32]
-    weight: NDArray[np.float64]
-    written: NDArray[np.float64]
-    count: NDArray[np.int64]  # type: ignore[assignment]
-    valence: NDArray[np.float64]
-    created_at: NDArray[np.int64]
-    updated_at: NDArray[np.int64]
-
-    def to_arrow(self) -> pa.Table:
-        """The same as a table with `LINKS_SCHEMA`."""
-        return pa.table([pa.array(column) for column in self], schema=LINKS_SCHEMA)
-
-
-class Run(NamedTuple):
-    """Sorted links: keys uint64[n], reals float64[n, 3], ints int64[n, 3] (see the kernels)."""
-
-    keys: NDArray[np.uint64]
-    reals: NDArray[np.float64]
-    ints: NDArray[np.int64]
-
-    def first(self, n: int) -> Run:
-        """The first n entries, without a copy."""
-        return self if n == len(self.keys) else self.slice(0, n)
-
-    def slice(self, start: int, stop: int) -> Run:
-        """Entries from start to stop, without a copy."""
-        return Run(self.keys[start:stop], self.reals[start:stop], self.ints[start:stop])
-
-
-def empty_run() -> Run:
-    """A run of nothing."""
-    return Run(np.empty(0, np.uint64), np.empty((0, 3), np.float64), np.empty((0, 3), np.int64))
-
-
-def columns_of(run: Run) -> LinkColumns:
-    """The columns of a run without tombstones."""
-    keys, reals, ints = run
-    return LinkColumns(
-        a=(keys >> np.uint64(32)).astype(np.uint32),
-        b=keys.astype(np.uint32),  # the low half
-        weight=np.ascontiguousarray(reals[:, 0]),
-        written=np.ascontiguousarray(reals[:, 1]),
-        count=np.ascontiguousarray(ints[:, 0]),
-        valence=np.ascontiguousarray(reals[:, 2]),
-        created_at=np.ascontiguousarray(ints[:, 1]),
-        updated_at=np.ascontiguousarray(ints[:, 2]),
-    )
-
-
-def link_of(run: Run, place: int) -> Link | None:
-    """The link at a place of a run, None for a tombstone."""
-    key = int(run.keys[place])
-    weight, written, valence = run.reals[place].tolist()
-    count, created, updated = run.ints[place].tolist()
-    if count < 0:
-        return None
-    return Link(key >> 32, key & 0xFFFFFFFF, weight, written, count, valence, created, updated)
 
 
 class Rows(NamedTuple):
@@ -290,7 +202,7 @@ _scratch = _Scratch()
 _walk_scratch = _WalkScratch()
 
 
-class LinkView:
+class LinkView(Pairs):
     """A layer's links at one moment; safe in many threads. Made by `LinkMatrix.view`.
 
     Attributes
@@ -305,28 +217,32 @@ class LinkView:
 
     __slots__ = (
         "_args",
-        "_base",
-        "_delta",
         "_fading",
         "_heads",
-        "_tau",
+        "_taught",
+        "_taught_late",
         "n_ids",
-        "n_links",
         "threshold",
     )
 
     def __init__(
-        self, base: Run, delta: Run, rows: Rows, side: Side, tau: float, n_links: int
+        self,
+        base: Run,
+        delta: Run,
+        rows: Rows,
+        side: Side,
+        tau: float,
+        n_links: int,
+        taught: Taught,
     ) -> None:
-        self._base = base
-        self._delta = delta
-        self._tau = tau
+        super().__init__(base, delta, tau, n_links)
+        self._taught = taught
+        self._taught_late: Run | None = None
         self._fading = tau < math.inf
         self._args: tuple[_A, _A, _A, _A, _A, _A, _A, _A] = (*rows.arrays, *side)
         self._heads = (rows.heads, rows.head_ids, rows.head_weights)
         last = int(side.keys[-1] >> np.uint64(32)) + 1 if len(side.keys) else 0
         self.n_ids = max(len(rows.middle), last)
-        self.n_links = n_links
         self.threshold = rows.threshold
 
     @property
@@ -337,11 +253,6 @@ class LinkView:
         `Side`.
         """
         return self._args
-
-    @property
-    def tau(self) -> float:
-        """The time constant of decay in microseconds, infinite without decay."""
-        return self._tau
 
     def _both(self, threshold: float) -> bool:
         """Whether weak links matter: stored below the rows' threshold, yet at the asked one."""
@@ -554,14 +465,36 @@ class LinkView:
         """Number of links of `concept`, whatever their weight."""
         return len(self.neighbours(concept)[0])
 
-    def get(self, a: int, b: int) -> Link | None:
-        """The link between two ids, or None."""
-        key = np.uint64(min(a, b) << 32 | max(a, b))
-        for run in (self._delta, self._base):
-            at = int(run.keys.searchsorted(key))
-            if at < len(run.keys) and run.keys[at] == key:
-                return link_of(run, at)
-        return None
+    def taught(
+        self, ids: ArrayLike, *, threshold: float, now: int = 0
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64]]:
+        """What was added to links beyond what notes wrote, where that is positive.
+
+        Parameters
+        ----------
+        ids : uint32[q]
+            Distinct ids whose links are looked at.
+        threshold : float
+            The least effective weight of a link, inclusive.
+        now : int
+            Time of the read, microseconds UTC.
+
+        Returns
+        -------
+        sources, targets : uint32[m]
+            By (source, target); a source is among `ids`.
+        parts : float64[m]
+            Effective weight less what is left of the written part.
+        """
+        if self._taught_late is None:
+            self._taught_late = both_ways(self._delta)
+        asked = np.sort(np.asarray(ids, np.uint64))
+        found = fans(self._taught.run, self._taught_late, asked)
+        weights = effective(found, 0, now, self._tau)
+        parts = weights - effective(found, 1, now, self._tau)
+        kept = (weights >= threshold) & (parts > 0.0)
+        keys = found.keys[kept]
+        return (keys >> np.uint64(32)).astype(np.uint32), keys.astype(np.uint32), parts[kept]
 
     def links_of(self, concept: int) -> LinkColumns:
         """All links of `concept`, by the other id."""
@@ -588,30 +521,3 @@ class LinkView:
             keep = weights >= cut
             keys, weights = keys[keep], weights[keep]
         return self._columns(keys[np.lexsort((keys, -weights))][: max(limit, 0)])
-
-    def columns(self) -> LinkColumns:
-        """Every link, sorted by (a, b)."""
-        run = self._base
-        if len(self._delta.keys):
-            room = len(self._base.keys) + len(self._delta.keys)
-            out = Run(
-                np.empty(room, np.uint64),
-                np.empty((room, 3), np.float64),
-                np.empty((room, 3), np.int64),
-            )
-            run = out.first(kernels.merge(*self._delta, *self._base, True, *out))
-        return columns_of(run)
-
-    def _columns(self, keys: NDArray[np.uint64]) -> LinkColumns:
-        """The links with these keys, in their order; each must exist."""
-        reals, ints = np.empty((len(keys), 3)), np.empty((len(keys), 3), np.int64)
-        place = np.empty(len(keys), np.int64)
-        for run in (self._base, self._delta):  # the delta overrides
-            kernels.locate(keys, run.keys, place)
-            found = place >= 0
-            reals[found] = run.reals[place[found]]
-            ints[found] = run.ints[place[found]]
-        return columns_of(Run(keys, reals, ints))
-
-    def __len__(self) -> int:
-        return self.n_links

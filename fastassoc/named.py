@@ -31,7 +31,7 @@ ONE_EACH = {  # exactly one, since that format
     "links-concept": 1,
     "links-note": 2,
 }
-AT_MOST_ONE = ("vectors-next",)
+AT_MOST_ONE = ("vectors-next", "links-cue", "stems")
 
 
 def manifest_of(journal: Journal, pointer: Pointer) -> dict[str, Any]:

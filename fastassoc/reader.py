@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fastassoc import query as checks
 from fastassoc.answers import Graph, Page, Recall
+from fastassoc.cuetable import CueTable
 from fastassoc.embed import Embedder, embed_texts, require_same
 from fastassoc.errors import InvalidInput, NoteNotFound
 from fastassoc.filters import allowed_rows
@@ -535,6 +536,11 @@ class Reader(ABC):
         return LinksTable(self._view, self._moment, self.settings.note_links, Notes())
 
     @property
+    def cue_links(self) -> CueTable:
+        """The links from terms of questions to notes: ``weight(term, note)``, ``to_arrow()``..."""
+        return CueTable(self._view, self._moment, self.settings)
+
+    @property
     def notes(self) -> NotesTable:
         """The notes as a table: ``to_arrow()``."""
         return NotesTable(self._view)
@@ -545,9 +551,10 @@ class Reader(ABC):
         Returns
         -------
         dict
-            ``notes, superseded, concepts, links, links_followed, note_links, domains`` (name to
-            notes), ``vectors, dim, cold, core, fingerprints, avg_valence, avg_importance,
-            position``. ``cold`` and ``core`` count notes of the cold tier and core notes.
+            ``notes, superseded, concepts, links, links_followed, note_links, cue_links, domains``
+            (name to notes), ``vectors, dim, cold, core, fingerprints, avg_valence,
+            avg_importance, position``. ``cold`` and ``core`` count notes of the cold tier and core
+            notes.
 
         Examples
         --------
@@ -571,6 +578,7 @@ class Reader(ABC):
             "links": len(view.links),
             "links_followed": int((links["weight"] >= threshold).sum()),
             "note_links": len(view.note_links),
+            "cue_links": len(view.cues.links),
             "vectors": int(np.count_nonzero(notes.alive[view.points.rows])),
             "dim": view.points.dim,
             "cold": int(np.count_nonzero(notes.states.cold_mask(notes.n)[live])),
@@ -598,6 +606,8 @@ def held_mask(view: StateView) -> NDArray[np.bool_]:
     df = view.notes.df
     held = np.zeros(max(view.vocabulary.n_ids, len(df)), np.bool_)
     held[: len(df)] = df > 0
+    codes = view.cues.links.columns().a
+    held[codes[codes % 2 == 0] // 2] = True
     columns = view.links.columns()
     held[columns.a] = True
     held[columns.b] = True

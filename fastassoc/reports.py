@@ -18,6 +18,9 @@ class Report:
         Notes stored; left alone because their id exists; stored in place of one with the same id;
         refused; forgotten; given other metadata or another valence.
     links_created, links_changed, links_removed : int
+        Links between concepts and links between notes.
+    cues_changed : int
+        Links from terms to notes that were made, changed or removed.
     ids : list of str
         Ids of the stored notes, in order; empty for an ingest.
     reasons : list of (int, str)
@@ -42,6 +45,7 @@ class Report:
     links_created: int = 0
     links_changed: int = 0
     links_removed: int = 0
+    cues_changed: int = 0
     ids: list[str] = field(default_factory=list, repr=False)
     reasons: list[tuple[int, str]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)

@@ -239,4 +239,5 @@ def counts_of(state: State) -> dict[str, int]:
         "concepts": len(state.vocabulary),
         "concept_links": len(state.links),
         "note_links": len(state.note_links),
+        "cue_links": len(state.cues.links),
     }

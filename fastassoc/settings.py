@@ -279,6 +279,14 @@ class BridgeRule:
         gains by a bridge with words still open, and as the subject of a concept still open.
     deal : float
         How much lower each place of the pool lies.
+    note_part, concept_part : float
+        How much counts what was learned. A note gains `note_part` times: over the question's terms
+        (concepts and stems), the share of their idf times ``clip(A / sqrt(sum |A|), -1, 1)``, A
+        being the weight of the cue link to the note and the sum that of all cue links of the term;
+        times the square of the share of the question that has a cue link to the note. And
+        `concept_part` times: over the concepts k that it mentions and the question does not name,
+        ``a(k) df(k) ^ -1/2``, a(k) being the idf share of each named concept times its
+        ``C / sqrt(sum C)``, C what was taught to its links, where positive.
     link_share : float
         8. A note gains this share of the best score among the notes that it is linked to.
     sure_share, sure_cosine, sure_length, sure_vector, sure_words, sure_text : float
@@ -334,6 +342,8 @@ class BridgeRule:
     pick_gain: float = _read(2.0)
     pick_open: float = _read(0.6)
     deal: float = _read(1e-9)
+    note_part: float = _read(1.0)
+    concept_part: float = _read(0.5)
     link_share: float = _read(0.5)
     sure_share: float = _read(3.85)
     sure_cosine: float = _read(22.4)
@@ -384,6 +394,10 @@ class Settings:
     concept_links : LinkRule
         The rule of the concept layer.
     note_links : LinkRule
+    cue_links : LinkRule
+        The rule of the layer that joins terms of questions to notes. Nothing writes in it; an
+        outcome's `teach_step` is shared by the notes that were used. Reads go by every weight: the
+        threshold is not used.
         The rule of the note layer.
     session_links : {"consecutive", "cosine", "none"}
         Which notes of one session a new note is linked to: the one before it, by the note layer's
@@ -434,6 +448,7 @@ class Settings:
     extractor: int = 1
     concept_links: LinkRule = LinkRule()
     note_links: LinkRule = LinkRule(teach_step=0.0, ceiling=1.0, threshold=0.3)
+    cue_links: LinkRule = LinkRule(write_step=0.0, floor=None, threshold=0.0)
     session_links: str = "consecutive"
     tag_window: int = 256
     tag_least: float = 0.4

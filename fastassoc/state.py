@@ -14,6 +14,7 @@ from xxhash import xxh3_128
 
 from fastassoc.changes import Changes, Operation
 from fastassoc.concepts import Vocabulary
+from fastassoc.cues import Cues, CueView
 from fastassoc.digests import table_hashes
 from fastassoc.errors import InvalidInput
 from fastassoc.indexed import Indexed
@@ -43,6 +44,7 @@ class StateView:
     notes: NotesView
     links: LinkView
     note_links: LinkView
+    cues: CueView
     space: SpaceView
     text: TextView | None
     index: Indexed | None = None
@@ -99,6 +101,7 @@ class State(Changes):
                 notes=self.notes.view(),
                 links=self.links.view(),
                 note_links=self.note_links.view(),
+                cues=self.cues.view(),
                 space=self.space.view(),
                 text=texts,
                 mentions=mentions,
@@ -133,6 +136,7 @@ class State(Changes):
         for part in (notes.to_arrow(), notes.state_to_arrow(), self.vocabulary.to_arrow()):
             hashed.update(np.array(table_hashes(part), np.uint64).tobytes())
         parts = [self.links.to_arrow(), self.note_links_table(), self._vectors(self.space.points)]
+        parts += [self.cues.to_arrow(notes.seq.array), self.cues.stems.to_arrow()]
         if self.space.staged is not None:
             parts.append(self._vectors(self.space.staged))
         for part in parts:
@@ -157,6 +161,10 @@ class State(Changes):
             "links-concept": self.links.to_arrow(),
             "links-note": self.note_links_table(),
         }
+        if len(self.cues.stems):
+            tables["stems"] = self.cues.stems.to_arrow()
+        if len(self.cues.links):
+            tables["links-cue"] = self.cues.to_arrow(self.notes.seq.array)
         if self.space.points.dim is not None:
             tables["vectors"] = self._vectors(self.space.points, after["vectors"])
         if self.space.staged is not None and len(self.space.staged):
@@ -181,6 +189,7 @@ class State(Changes):
         return {
             "next_seq": self.notes.next_seq,
             "concept_ids": self.vocabulary.n_ids,
+            "stem_ids": self.cues.stems.n_ids,
             "time": self.time,
             "settings": self.settings.to_dict(),
             "ingests": dict(self.ingests),  # the state goes on while a snapshot is written
@@ -206,6 +215,14 @@ class State(Changes):
             state.note_links = LinkMatrix.from_arrow(
                 by_row(tables["links-note"], seqs), settings.note_links, settings.valence_rate
             )
+        state.cues = Cues.restored(
+            tables.get("links-cue"),
+            tables.get("stems"),
+            seqs,
+            settings.cue_links,
+            settings.valence_rate,
+            summary.get("stem_ids", 0),
+        )
         state.space.restore(summary, seqs, tables.get("vectors"), tables.get("vectors-next"))
         state.ingests = dict(summary["ingests"])
         state.position, state.time = position, summary["time"]

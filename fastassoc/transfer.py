@@ -1,9 +1,11 @@
 """A whole store as plain rows and back, without loss: what ``export`` and ``import`` move.
 
 The rows, in this order: one ``store`` (settings, embedder, width of the vectors, counts), then
-every ``concept`` by age, every ``note`` in order of writing, every ``link`` between concepts and
-then every one between notes, and one ``end`` whose counts say that nothing is missing. Times are
-microseconds since 1970, UTC. Concepts are named by their key (the folded name), notes by their id.
+every ``concept`` by age, every ``note`` in order of writing, every ``link`` between concepts, then
+every one between notes, then those of the layer ``cue`` (``term`` says whether ``a`` is a
+``concept`` or a ``stem``, ``b`` is a note), and one ``end`` whose counts say that nothing is
+missing. Times are microseconds since 1970, UTC. Concepts are named by their key (the folded name),
+notes by their id.
 
 A note's ``vector`` is base64 of its little-endian float32 numbers. Its ``state``, where reinforced
 reads or time changed it, holds ``stability``, ``last_access``, ``accesses``, ``sessions`` (the
@@ -11,20 +13,22 @@ first two), ``category`` ("core" where it was promoted) and ``tier`` ("cold"). A
 embedder that is under way is not exported: the rows have the vectors that reads see, and the move
 begins anew in the copy.
 
-Format 1 had neither vectors, states nor links between notes; it can still be read.
+Format 1 had neither vectors, states nor links between notes, format 2 no links of the layer
+``cue``; both can still be read.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fastassoc.cues import NOTE
 from fastassoc.errors import EmbedderMismatch, InvalidInput
 from fastassoc.exported import (
     COUNTED,
@@ -68,7 +72,9 @@ def export_lines(state: State) -> Iterator[dict[str, Any]]:
     names = {concept: (state.vocabulary.key(concept), state.vocabulary.name(concept))
              for concept in held}  # fmt: skip
     table, space = state.notes, state.space
-    notes, links, note_links = table.to_arrow(), state.links.to_arrow(), state.note_links.to_arrow()
+    notes, cues = table.to_arrow(), state.cues
+    links, note_links = state.links.to_arrow(), state.note_links.to_arrow()
+    cue_links = cues.links.to_arrow()
     header = {
         "kind": "store",
         "format": FORMAT,
@@ -82,10 +88,37 @@ def export_lines(state: State) -> Iterator[dict[str, Any]]:
         "notes": notes.num_rows,
         "links": links.num_rows,
         "note_links": note_links.num_rows,
+        "cue_links": cue_links.num_rows,
     }
     changes = Changes.of(state)
-    ids = list(table.ids) if note_links.num_rows else []
-    return _rows(header, names, notes, changes, links, note_links, ids)
+    key = {concept: one for concept, (one, _) in names.items()}
+    ids = list(table.ids) if note_links.num_rows or cue_links.num_rows else []
+    stems = [cues.stems.name(number) for number in range(cues.stems.n_ids)]
+    told = [
+        Told(links, {"layer": "concept"}, key, key),
+        Told(note_links, {"layer": "note"}, ids, ids),
+        Told(halved(cue_links, 0), {"layer": "cue", "term": "concept"}, key, ids),
+        Told(halved(cue_links, 1), {"layer": "cue", "term": "stem"}, stems, ids),
+    ]
+    return _rows(header, names, notes, changes, told)
+
+
+class Told(NamedTuple):
+    """Links of one kind: what their rows begin with, and names of both ends by number."""
+
+    links: pa.Table
+    row: dict[str, str]
+    first: Mapping[int, str] | Sequence[str]
+    second: Mapping[int, str] | Sequence[str]
+
+
+def halved(links: pa.Table, odd: int) -> pa.Table:
+    """Cue links of concepts (0) or of stems (1), by id and row."""
+    codes, notes = (links.column(name).to_numpy() for name in ("a", "b"))
+    kept = np.flatnonzero(codes % 2 == odd)
+    for place, (name, numbers) in enumerate((("a", codes // 2), ("b", notes - NOTE))):
+        links = links.set_column(place, name, pa.array(numbers))
+    return links.take(pa.array(kept))
 
 
 @dataclass(frozen=True)
@@ -135,9 +168,7 @@ def _rows(
     names: dict[int, tuple[str, str]],
     notes: pa.Table,
     changes: Changes,
-    links: pa.Table,
-    note_links: pa.Table,
-    ids: list[str],
+    told: list[Told],
 ) -> Iterator[dict[str, Any]]:
     yield header
     for key, shown in names.values():
@@ -151,12 +182,11 @@ def _rows(
             if found[place]:
                 row["vector"] = vector_text(vectors[place])
             yield row
-    for layer, table in (("concept", links), ("note", note_links)):
-        for batch in table.to_batches(max_chunksize=PART_ROWS):
+    for part in told:
+        for batch in part.links.to_batches(max_chunksize=PART_ROWS):
             for link in batch.to_pylist():
-                a, b = link["a"], link["b"]
-                ends = (ids[a], ids[b]) if layer == "note" else (names[a][0], names[b][0])
-                yield {"kind": "link", "layer": layer, **link, "a": ends[0], "b": ends[1]}
+                ends = {"a": part.first[link["a"]], "b": part.second[link["b"]]}
+                yield {"kind": "link", **part.row, **link, **ends}
     yield {"kind": "end", **{name: header[name] for name in COUNTED}}
 
 
@@ -213,7 +243,7 @@ def next_part(state: State, whole: Exported) -> tuple[dict[str, Any], bytes | No
             )
     else:
         place = -1
-        notes, links = state.notes.n_alive, len(state.links)
+        notes, links = state.notes.n_alive, len(state.links) + len(state.cues.links)
         if notes or links:
             if _same_space(state, whole) and read_export(export_lines(state)).parts == whole.parts:
                 return None

@@ -315,6 +315,7 @@ class Upkeep(Keeping):
             total = Report(
                 written=total.written + made.written,
                 links_created=total.links_created + made.links_created,
+                cues_changed=total.cues_changed + made.cues_changed,
                 repeated=total.repeated and not sent,
                 position=made.position,
                 seconds=total.seconds + made.seconds,

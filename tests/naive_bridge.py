@@ -20,7 +20,18 @@ from typing import Any
 Name = Hashable
 Term = tuple[str, Name]  # ("concept", name) or ("stem", stem)
 
-PARTS = ("vector", "text", "concept", "subject", "bridge", "pin", "cover", "learned", "links")
+PARTS = (
+    "vector",
+    "text",
+    "concept",
+    "subject",
+    "bridge",
+    "pin",
+    "cover",
+    "taught",
+    "taught concepts",
+    "links",
+)
 
 CONSTANTS: dict[str, Any] = {
     "bm25_k1": 1.5,
@@ -99,13 +110,15 @@ class Note:
 class Question:
     """Named concepts, stems in the order of the text (also such as no note holds), a vector.
 
-    `words` gives the stems of a concept's name.
+    `words` gives the stems of a concept's name. `said` are the stems of the question's own text, by
+    which outcomes teach, where the text that is looked for is another.
     """
 
     concepts: Iterable[Name] = ()
     stems: Sequence[Name] = ()
     vector: Sequence[float] | None = None
     words: Mapping[Name, Sequence[Name]] = field(default_factory=dict)
+    said: Sequence[Name] | None = None
 
 
 @dataclass
@@ -197,8 +210,9 @@ class Reading:
         self.asked = list(dict.fromkeys(question.stems))
         self.words = [stem for stem in self.asked if self.stem_df.get(stem, 0)]  # T
         self.vector = question.vector
+        self.said = list(dict.fromkeys(self.asked if question.said is None else question.said))
         self.cap = max(self.c["hub_least"], self.c["hub_share"] * self.n)
-        self.said = list(self.words)
+        self.known = list(self.words)
         self.words += [("own", q) for q in self.named if self.is_own(q, question)]
         self.gained = [self.gains(i, question) for i in range(self.n)]
         self.held = [
@@ -216,7 +230,7 @@ class Reading:
 
     def is_own(self, q: Name, question: Question) -> bool:
         """Whether a concept that notes carry has no word among those of the question."""
-        known = any(t in self.said for t in question.words.get(q, ()))
+        known = any(t in self.known for t in question.words.get(q, ()))
         return not known and any(self.carries(i, q) for i in self.rows)
 
     def carries(self, i: int, q: Name) -> bool:
@@ -228,7 +242,7 @@ class Reading:
         for q in self.named:
             if not self.carries(i, q):
                 continue
-            words = [t for t in self.said if t in question.words.get(q, ())]
+            words = [t for t in self.known if t in question.words.get(q, ())]
             total = sum(self.stem_idf(t) for t in words)
             for t in words:
                 if t not in self.notes[i].stems:
@@ -490,7 +504,7 @@ class Reading:
 
     def learned(self) -> None:
         terms: dict[Term, float] = {("concept", q): self.concept_idf(q) for q in self.named}
-        terms.update({("stem", t): self.stem_idf(t) for t in self.asked})
+        terms.update({("stem", t): self.stem_idf(t) for t in self.said})
         total = math.fsum(terms.values())
         if not total:
             return
@@ -501,8 +515,8 @@ class Reading:
                 for k, gain in by_concept.items()
                 if k in self.mentions[i]
             )
-            gain = self.c["note_part"] * by_note[i] + self.c["concept_part"] * concepts
-            self.move(i, "learned", self.s[i] + gain)
+            self.move(i, "taught", self.s[i] + self.c["note_part"] * by_note[i])
+            self.move(i, "taught concepts", self.s[i] + self.c["concept_part"] * concepts)
 
     def by_note(self, terms: Mapping[Term, float], total: float) -> dict[int, float]:
         """The note part: what outcomes taught between the question's terms and each note."""

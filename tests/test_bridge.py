@@ -85,7 +85,8 @@ class World:
         return {fold_name(name): given_too or fold_name(name) in about for name in names}
 
     def twin(self, question: Mapping[str, Any]) -> tuple[naive.Store, naive.Question]:
-        """The store and the question in the twin's words, from the texts."""
+        """The store and the question in the twin's words, from the texts and the taught links."""
+        self.linked: set[str] = set()  # concepts that nothing but a link holds
         mentioning, texts = Mentioning(), Texts(stem, STOP_WORDS)
         capital: Counter[str] = Counter()
         written: Counter[str] = Counter()
@@ -119,8 +120,25 @@ class World:
             for link in self.mem.note_links.to_arrow().to_pylist()
         }
         capitals = {word: (capital[word], written[word]) for word in written}
-        store = naive.Store(notes, note_links=links, capitals=capitals)
+        cues = {
+            ((link["kind"], self.term(link)), place_of[link["b"]]): link["weight"]
+            for link in self.mem.cue_links.to_arrow().to_pylist()
+        }
+        taught = {
+            (fold_name(link["a"]), fold_name(link["b"])): (link["weight"], link["taught"])
+            for link in self.mem.links.to_arrow().to_pylist()
+        }
+        for name in {name for pair in taught for name in pair} | {
+            name for (kind, name), _ in cues if kind == "concept"
+        }:
+            if not any(name in own for own in owned.values()):
+                self.linked.add(name)
+        store = naive.Store(notes, note_links=links, cues=cues, taught=taught, capitals=capitals)
         return store, self.asked(question, owned, texts, mentioning.eligible())
+
+    @staticmethod
+    def term(link: Mapping[str, Any]) -> str:
+        return fold_name(link["a"]) if link["kind"] == "concept" else str(link["a"])
 
     def allowed(self, note: str, question: Mapping[str, Any]) -> bool:
         row = self.rows[note]
@@ -140,6 +158,8 @@ class World:
     ) -> naive.Question:
         names = self.vocabulary
         held = {key: None for own in owned.values() for key in own}
+        held |= dict.fromkeys(sorted(self.linked))
+        eligible = eligible | self.linked
         names.intern(list(held), list(held))
         key_of = [name[0] for name in names.names]
         named: dict[str, None] = {}
@@ -167,8 +187,9 @@ class World:
         named.update(dict.fromkeys(key_of[i] for i in variants))
         stems = texts.words(text_of_words)
         words = {key: texts.words(key) for key in named}
-        given_vector = None if vector is None else np.float32(vector).tolist()
-        return naive.Question(named, stems, given_vector, words)
+        said = texts.words(text) if text else []
+        place = None if vector is None else np.float32(vector).tolist()
+        return naive.Question(named, stems, place, words, said)
 
     # -- comparing ---------------------------------------------------------------------------------
 
@@ -231,13 +252,16 @@ class World:
         mentions = {ids[i]: note.mentions | note.subjects for i, note in enumerate(store.notes)}
         sources = {ids[i] for i in {*answer.seeds, *answer.spread, *answer.picks}}
         sources |= {ids[i] for i in answer.link_sources.values()}
-        reached: set[str] = set(asked.concepts) | sources
+        reached: set[str] = {*asked.concepts, *(asked.said or ()), *sources}
         over = []
         for step in hit.path:
             a, b = fold_name(step.source), fold_name(step.target)
             a, b = (step.source if step.source in ids else a), (step.target if b in ids else b)
             assert a in reached, hit.path
-            if step.layer == "note":
+            if step.layer in ("cue", "concept"):
+                assert step.weight == pytest.approx(self.weight(step))
+                assert step.weight == step.written + step.taught
+            elif step.layer == "note":
                 assert step.weight >= 0.3
                 assert (a, b) == (ids[answer.link_sources[place]], hit.id)
             else:
@@ -250,6 +274,12 @@ class World:
             assert hit.path[-1].target == hit.id
         lent = [step.source for step in hit.path if step.layer == "note"]
         assert len(lent) == bool(hit.parts.get("links"))
+        cues = [step for step in hit.path if step.layer == "cue"]
+        assert bool(cues) == (hit.parts.get("taught", 0.0) > 0.0)
+        taught = [step.target for step in hit.path if step.layer == "concept"]
+        assert bool(taught) == (hit.parts.get("taught concepts", 0.0) > 0.0)
+        if hit.source == "association":
+            assert set(taught) <= set(hit.via)
         path = answer.cover_paths.get(place) or answer.paths.get(place)
         terms = []
         if path is not None:
@@ -260,6 +290,16 @@ class World:
                 if kind == "concept"
             )
         assert over == [name for _, name in terms[:3]]
+
+    def weight(self, step: Any) -> float:
+        """The weight of a taught link that a path names."""
+        if step.layer == "concept":
+            return self.mem.links.weight(step.source, step.target)
+        weights = (
+            self.mem.cue_links.weight(step.source, step.target, kind)
+            for kind in ("concept", "stem")
+        )
+        return next((one for one in weights if one == pytest.approx(step.weight)), 0.0)
 
 
 # -- random worlds ---------------------------------------------------------------------------------
@@ -311,11 +351,30 @@ def some_question(rng: random.Random, ids: list[str]) -> dict[str, Any]:
     return question
 
 
-def some_world(rng: random.Random, world: World, steps: int) -> World:
-    """Writes one by one and in batches, replaces, forgets."""
+def some_lesson(rng: random.Random, world: World, ids: list[str]) -> None:
+    """Feedback on a question, or a link by hand."""
+    mem, turn = world.mem, rng.random()
+    outcome = rng.choice([1.0, 1.0, 0.3, -1.0, -0.4])
+    some = rng.sample(ids, rng.randint(1, min(3, len(ids))))
+    if turn < 0.7:
+        recall = mem.read(rank="bridge", **some_question(rng, ids))
+        for _ in range(rng.randint(1, 3)):
+            mem.feedback(recall, used=some, outcome=outcome)
+    elif turn < 0.8:
+        mem.feedback(asked=rng.sample(GIVEN, 2), used=some, outcome=outcome)
+    elif turn < 0.9:
+        mem.link(rng.choice(GIVEN[:2] + WORDS[:8]), some[0], 3 * outcome, layer="cue")
+    else:
+        mem.link(*rng.sample(GIVEN, 2), 3 * outcome, layer="concept")
+
+
+def some_world(rng: random.Random, world: World, steps: int, *, taught: bool = False) -> World:
+    """Writes one by one and in batches, replaces, forgets, teaches."""
     for step in range(steps):
         ids = list(world.rows)
         turn = rng.random()
+        if taught and ids and rng.random() < 0.5:
+            some_lesson(rng, world, ids)
         if turn < 0.15 and len(ids) > 2:
             world.forget(*rng.sample(ids, rng.randint(1, 2)))
         elif turn < 0.25 and ids:
@@ -345,6 +404,25 @@ def test_reads_of_any_store(seed: int, steps: int) -> None:
         world.check(some_question(rng, list(world.rows)))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_reads_of_taught_stores(seed: int) -> None:
+    rng = random.Random(3000 + seed)
+    world = World()
+    for _ in range(4):
+        some_world(rng, world, 4, taught=True)
+        for _ in range(4):
+            world.check(some_question(rng, list(world.rows)))
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.integers(0, 2**40), st.integers(2, 6))
+def test_reads_of_any_taught_store(seed: int, steps: int) -> None:
+    rng = random.Random(seed)
+    world = some_world(rng, World(), steps, taught=True)
+    for _ in range(3):
+        world.check(some_question(rng, list(world.rows)))
+
+
 SWITCHED: list[dict[str, Any]] = [
     {"pin": False},
     {"cover": False},
@@ -359,6 +437,8 @@ SWITCHED: list[dict[str, Any]] = [
     {"hub_least": 1, "hub_share": 0.05},
     {"rich_concepts": 1, "capital_stem": 1.0, "plain_stem": 0.0},
     {"mention": 0.0, "saturation": 2.0, "seed_power": 1.0, "unnamed": 1.0},
+    {"note_part": 0.0},
+    {"concept_part": 3.0, "note_part": 0.5},
     {"picks": 3, "pick_loss": 1.0, "pick_gain": 0.5, "pick_open": 2.0, "pick_covered": 0.0},
 ]
 
@@ -366,7 +446,7 @@ SWITCHED: list[dict[str, Any]] = [
 @pytest.mark.parametrize("changes", SWITCHED, ids=",".join)
 def test_constants_one_by_one(changes: dict[str, Any]) -> None:
     rng = random.Random(str(changes))
-    world = some_world(rng, World(), 12)
+    world = some_world(rng, World(), 12, taught="part" in str(changes))
     world.configure(**changes)
     for _ in range(12):
         world.check(some_question(rng, list(world.rows)))
@@ -421,7 +501,7 @@ def test_built_note_by_note_or_at_once(seed: int, tmp_path: Path) -> None:
     rng = random.Random(2000 + seed)
     world = World(fa.open(tmp_path / "a.fa", sync="off"))
     for step in range(6):
-        some_world(rng, world, 4)
+        some_world(rng, world, 4, taught=True)
         ids = list(world.rows)
         told(world.mem, [some_question(rng, ids)])
         if step % 2:
@@ -438,6 +518,16 @@ def test_built_note_by_note_or_at_once(seed: int, tmp_path: Path) -> None:
     bulk.write_batch(list(world.rows.values()))
     for link in world.mem.note_links.to_arrow().to_pylist():
         bulk.link(link["a"], link["b"], link["weight"], layer="note")
+    assert len(world.mem.cue_links) == 0  # their notes were replaced
+    for link in world.mem.links.to_arrow().to_pylist():
+        if link["taught"]:
+            bulk.link(link["a"], link["b"], link["taught"], layer="concept")
+    ids = list(world.rows)
+    for _ in range(6):
+        question, outcome = some_question(rng, ids), rng.choice([1.0, 0.3, -1.0])
+        used = rng.sample(ids, min(2, len(ids)))
+        for mem in (world.mem, bulk):
+            mem.feedback(mem.read(rank="bridge", **question), used=used, outcome=outcome)
     assert told(world.mem, questions) == told(bulk, questions)
     for question in questions[:3]:
         world.check(question)

@@ -367,6 +367,29 @@ def test_note_links_are_made_shown_and_cut(run: Run, talk: Path, tmp_path: Path)
     assert "no such links" in run("links", "show", "e", "--layer", "note", *at).stderr
 
 
+def test_cue_links_are_made_shown_and_cut(run: Run, talk: Path, tmp_path: Path) -> None:
+    at, cue = ["--store", talk], ["--layer", "cue"]
+    made = told(run("link", "oolong", "e", "0.5", "--json", *cue, *at))
+    assert (made["layer"], made["cues_changed"], made["weight"]) == ("cue", 1, 0.5)
+    assert (
+        "words and concepts" in run("feedback", "an oolong", "--used", "m", "-o", "1", *at).stdout
+    )
+    shown = run("links", "show", "oolongs", "--json", *cue, *at).stdout.splitlines()
+    assert [json.loads(line)["b"] for line in shown] == ["m", "e"]
+    shown = run("links", "show", "e", *cue, *at).stdout.splitlines()
+    assert shown[-1].split()[:3] == ["oolong", "e", "0.5"]
+    assert told(run("links", "show", "oolong", "e", "--json", *cue, *at))["kind"] == "stem"
+    assert told(run("links", "top", "-n", 1, "--json", *cue, *at))["b"] == "m"
+    run("links", "export", tmp_path / "cues.csv", *cue, *at)
+    assert len((tmp_path / "cues.csv").read_text().splitlines()) == 3
+    assert "2 from terms" in run("info", *at).stdout
+    assert "oolong ─1→ this note (taught)" in run("read", "oolong", "--rank", "bridge", *at).stdout
+    assert "oolong ─0─ e" in run("unlink", "oolong", "e", *cue, *at).stdout
+    assert "no such link" in run("unlink", "oolong", "e", *cue, *at).stderr
+    for args in (["link", "oolong", "zz", *cue], ["link", "the", "e", *cue]):
+        assert run(*args, *at, code=1).stderr.startswith("fastassoc: ")
+
+
 def test_wrong_note_links_are_one_sentence(run: Run, talk: Path) -> None:
     at = ["--store", talk]
     for args in (
@@ -380,8 +403,8 @@ def test_wrong_note_links_are_one_sentence(run: Run, talk: Path) -> None:
         result = run(*args, *at, code=1)
         assert result.stderr.startswith("fastassoc: ")
         assert len(result.stderr.splitlines()) == 1
-    run("link", "n", "m", "--layer", "cue", *at, code=2)
-    run("links", "top", "--layer", "cue", *at, code=2)
+    run("link", "n", "m", "--layer", "notes", *at, code=2)
+    run("links", "top", "--layer", "notes", *at, code=2)
     run("write", "Two names.", "-c", "n", "-c", "m", *at)
     assert "layer" in run("link", "n", "m", *at, code=1).stderr
     assert told(run("link", "n", "m", "--layer", "concept", "--json", *at))["weight"] == 2.0

@@ -17,7 +17,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 TOOLS = {"errors", "settings", "kernels", "words", "times", "fields", "columns", "batch", "reports"}
 TOOLS |= {"postings", "scripts"}
-TABLES = {"notes", "concepts", "text", "links", "mentionindex"}
+TABLES = {"notes", "concepts", "text", "links", "mentionindex", "cues"}
 INTAKE = {"batches", "dryrun", "mapping", "parts", "rejects", "rows", "sources"}
 ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may import
     "errors": set(),
@@ -41,7 +41,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "cache": {"errors", "files"},
     "extract": {"words"},
     "mentions": {"scripts", "words"},
-    "linkview": {"errors", "kernels"},
+    "linkruns": {"kernels"},
+    "linkview": {"errors", "kernels", "linkruns"},
     # the tables do not know one another, nor the disk
     "sessions": set(),
     "notes": TOOLS | {"chains", "metadata", "retention", "sessions"},
@@ -49,7 +50,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "concepts": TOOLS | {"extract", "mentions"},
     "text": TOOLS,
     "mentionindex": TOOLS,
-    "links": TOOLS | {"linkview"},
+    "links": TOOLS | {"linkruns", "linkview"},
+    "cues": TOOLS | {"links"},
     "points": TOOLS,
     "tagging": {"errors", "kernels"},
     "space": {"points"},
@@ -60,7 +62,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "state": TOOLS | TABLES | {"changes", "digests", "indexed", "points", "space"},
     "joining": TOOLS | {"state", "tagging"},
     "exported": TOOLS | {"concepts"},
-    "transfer": TOOLS | {"exported", "points", "state"},
+    "transfer": TOOLS | {"cues", "exported", "points", "state"},
     # what callers bring
     "ids": set(),
     "vectorfield": TOOLS,
@@ -82,7 +84,10 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "query": {"answers", "errors", "settings", "times", "filters", "vectorfield"},
     "read": TOOLS | TABLES | {"state", "answers", "filters", "query", "read"},
     "tables": {"errors", "settings", "times", "links", "state"},
-    "reader": TOOLS | TABLES | {"state", "answers", "embed", "filters", "query", "read", "tables"},
+    "cuetable": {"cues", "errors", "settings", "times", "links", "state", "tables"},
+    "reader": TOOLS
+    | TABLES
+    | {"state", "answers", "cuetable", "embed", "filters", "query", "read", "tables"},
     "control": TOOLS | TABLES | {"state", "answers", "embed", "joining", "reader", "tagging"},
     # the disk moves Arrow tables and bytes, and knows no note and no link
     "files": {"errors"},
@@ -105,7 +110,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "writing": TOOLS
     | {"batches", "embed", "handle", "ids", "ingest", "joining", "moving"}
     | {"query", "rows", "state"},
-    "learning": TOOLS | {"answers", "concepts", "handle", "query", "state"},
+    "learning": TOOLS | {"answers", "concepts", "cues", "handle", "query", "state"},
     "keeping": TOOLS | {"answers", "control", "filters", "handle", "query", "state"},
     "glance": {"moving", "ports", "state", "vectors"},
     "upkeep": TOOLS
@@ -250,6 +255,7 @@ FACE = {
     "answers",
     "reports",
     "tables",
+    "cuetable",
     "notes",
     "errors",
 }

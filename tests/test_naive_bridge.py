@@ -233,7 +233,7 @@ def test_what_was_learned_about_notes() -> None:
     off = {"weight": 0.0, "pin": False}
     answer = read(Store(notes, cues=cues), Question(["q"], ["t"]), off)
     a, b = idf(4, 3), idf(4, 2)
-    learned = [answer.parts[i]["learned"] for i in range(4)]
+    learned = [answer.parts[i]["taught"] for i in range(4)]
     share = a / (a + b)
     assert learned[0] == pytest.approx(share * 1.0 * share**2)  # 4 / sqrt(9) is cut to 1
     assert learned[1] == pytest.approx(-share + (1 - share))  # -5 / 3 to -1; it holds both terms
@@ -241,7 +241,7 @@ def test_what_was_learned_about_notes() -> None:
     # a word that no note holds is part of the question that nothing explains
     unknown = read(Store(notes, cues=cues), Question(["q"], ["t", "zzz"]), off)
     share = a / (a + b + idf(4, 0))
-    assert unknown.parts[0]["learned"] == pytest.approx(share**3)
+    assert unknown.parts[0]["taught"] == pytest.approx(share**3)
 
 
 def test_what_was_taught_between_concepts() -> None:
@@ -250,7 +250,7 @@ def test_what_was_taught_between_concepts() -> None:
     taught[("k", "m")] = (9.0, 9.0)
     answer = read(Store(notes, taught=taught), Question(["q"]), {"weight": 0.0, "pin": False})
     a = 2.0 / math.sqrt(4.0)  # q alone is the question; the link to w lies below the threshold
-    learned = [answer.parts[i]["learned"] for i in range(4)]
+    learned = [answer.parts[i]["taught concepts"] for i in range(4)]
     assert learned == pytest.approx([0.0, 0.5 * a * 2**-0.5, 0.5 * a * (2**-0.5 + 1.0), 0.0])
 
 

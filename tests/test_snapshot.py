@@ -745,10 +745,12 @@ def columns_told(kind: str) -> list[tuple[str, str, bool]]:
 
 def test_the_page_tells_the_columns_that_are_written() -> None:
     from fastassoc.concepts import VOCABULARY_SCHEMA
-    from fastassoc.linkview import LINKS_SCHEMA
+    from fastassoc.cues import STEMS_SCHEMA
+    from fastassoc.links import LINKS_SCHEMA
     from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA
 
     ends = [pa.field(name, pa.int64()) for name in ("a", "b")]
+    to_notes = pa.schema([LINKS_SCHEMA.field("a"), *ends[1:], *list(LINKS_SCHEMA)[2:]])
     between_notes = pa.schema([*ends, *list(LINKS_SCHEMA)[2:]])
     vectors = pa.schema([("seq", pa.int64()), ("vector", pa.list_(pa.float32(), 7))])
     for kind, schema in {
@@ -757,6 +759,8 @@ def test_the_page_tells_the_columns_that_are_written() -> None:
         "vocabulary": VOCABULARY_SCHEMA,
         "links-concept": LINKS_SCHEMA,
         "links-note": between_notes,
+        "links-cue": to_notes,
+        "stems": STEMS_SCHEMA,
         "vectors": vectors,
         "vectors-next": vectors,
     }.items():

@@ -73,6 +73,10 @@ def filled(clock: Clock, preset: str = "cognitive", path: Path | None = None) ->
     mem.update("n4", metadata={"ü": [1, None]})
     mem.forget(["n7"])
     mem.configure(note_threshold=0.25)
+    recall = mem.read("the note of tools", rank="flat")
+    mem.feedback(recall, asked=["tea"], used=["n4", "n1"], outcome=0.3)
+    mem.feedback(recall, used=["n2"], outcome=-1.0)
+    mem.link("tea", "n2", 0.5, layer="cue")
     return mem
 
 
@@ -90,6 +94,7 @@ def whole(mem: fa.Memory) -> dict[str, Any]:
         "notes": [mem.get(note).text for note in names],
         "links": ask(mem, "links"),
         "note links": ask(mem, "note_links"),
+        "cue links": mem.cue_links.to_arrow().to_pylist(),
         "states": [state.notes.states.view().get(row) for row in live.tolist()],
         "kept": {name: column.to_pylist() for name, column in columns.items()},
         "sessions": {
@@ -134,11 +139,13 @@ def test_l66_the_copy_is_the_source(
     states = [line["state"] for line in lines if "state" in line]
     assert {"tier", "sessions", "accesses"} <= set().union(*states)
     assert lines[0]["note_links"] > 5
+    assert lines[0]["cue_links"] > 8
     made = {"settings": getattr(fa.Settings, preset)(), "clock": clock, "embedder": embedder}
     with fa.open(tmp_path / "copy.fa", **made) as mem:
         report = mem.import_lines(iter(lines))
         assert report.written == len(source)
         assert report.links_created == lines[0]["links"] + lines[0]["note_links"]
+        assert report.cues_changed == lines[0]["cue_links"]
         same(source, mem)
         assert [*answers(mem)] == [*answers(source)]
         position = mem.position
@@ -403,7 +410,15 @@ Damage = Callable[[Lines, int, int], None]
         (lambda at: at("note").update(state={"sessions": "s"}), "sessions"),
         (lambda at: at("link").update(a="nobody"), "no note row"),
         (lambda at: at("link").update(a=at("link")["b"]), "itself"),
-        (lambda at: at("link").update(layer="cue"), "layer"),
+        (lambda at: at("link").update(layer="cues"), "layer"),
+        (lambda at: at("link").update(layer="cue"), "term"),
+        (lambda at: at("cue").update(layer="note"), "order"),
+        (lambda at: at("cue").update(layer="note", term="concept"), "order"),
+        (lambda at: at("cue").update(b="nobody"), "no note row"),
+        (lambda at: at("cue").update(term="concept"), "order"),
+        (lambda at: at("cue").update(term="word"), "term"),
+        (lambda at: at("concept cue").update(a="unheard"), "no concept row"),
+        (lambda at: at("concept cue").update(b=at("concept cue")["a"]), "no note row"),
         (lambda at: at("link").update(weight=float("nan")), "weight"),
         (lambda at: at("link").update(weight=10**400), "weight"),
         (lambda at: at("link").update(count=-1), "count"),
@@ -414,11 +429,17 @@ Damage = Callable[[Lines, int, int], None]
         (lambda at: at("store").update(embedder={"name": "m", "dim": 3}), "width 3"),
         (lambda at: at("end").update(note_links=0), "missing"),
         (lambda at: at("end").pop("note_links"), "missing"),
+        (lambda at: at("end").update(cue_links=7), "missing"),
+        (lambda at: at("end").pop("cue_links"), "missing"),
     ],
 )
 def test_a_bad_line_is_named(damage: Callable[[Any], None], reason: str, clock: Clock) -> None:
     lines = through_json(filled(clock))
     places = {line["kind"]: number for number, line in enumerate(lines)}
+    layers = {line.get("layer"): number for number, line in enumerate(lines)}
+    places.update(link=layers["note"], cue=layers["cue"])
+    terms = {line.get("term"): number for number, line in enumerate(lines)}
+    places["concept cue"] = terms["concept"]
     places["note"] = next(n for n, line in enumerate(lines) if "vector" in line)
     touched = []
 
@@ -439,7 +460,7 @@ def test_layers_of_links_stand_in_order(clock: Clock) -> None:
     lines = through_json(filled(clock))
     links = [n for n, line in enumerate(lines) if line["kind"] == "link"]
     lines[links[0]], lines[links[-1]] = lines[links[-1]], lines[links[0]]
-    with pytest.raises(fa.errors.InvalidInput, match=f"line {links[1] + 1} .*layer 'note'"):
+    with pytest.raises(fa.errors.InvalidInput, match=f"line {links[1] + 1} .*layer 'cue'"):
         fa.Memory(settings=fa.Settings.cognitive()).import_lines(lines)
 
 
@@ -450,7 +471,8 @@ def test_links_in_another_order_are_taken(clock: Clock) -> None:
         lines,
         key=lambda line: (
             ["store", "concept", "note", "link", "end"].index(line["kind"]),
-            line.get("layer", ""),
+            ["concept", "note", "cue"].index(line.get("layer", "concept")),
+            line.get("term", ""),
             line.get("b", "") if line["kind"] == "link" else "",
         ),
     )

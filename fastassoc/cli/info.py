@@ -98,6 +98,7 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("links", f"{links:,}{each}"),
         ("followed by reads", f"{found['links_followed']:,} links at the threshold or above"),
         ("note links", f"{found['note_links']:,}"),
+        ("cue links", f"{found['cue_links']:,} from terms of questions to notes"),
         *_vectors(found),
         ("tiers", f"{found['notes'] - found['cold']:,} hot, {found['cold']:,} cold"),
         ("core notes", f"{found['core']:,}"),

@@ -18,10 +18,10 @@ __all__ = ["graph", "links"]
 
 layer_option = click.option(
     "--layer",
-    type=click.Choice(["concept", "note"]),
+    type=click.Choice(["concept", "note", "cue"]),
     default="concept",
     show_default=True,
-    help="Links between concepts, or between notes by their ids.",
+    help="Links between concepts, between notes by their ids, or from terms to notes.",
 )
 LIGHTEST = -1e12  # links of any weight
 
@@ -116,7 +116,8 @@ def show(app: App, a: str, b: str | None, layer: str, limit: int) -> None:
     """Show the links of A, heaviest first, or the one link between A and B.
 
     "written" is what live notes wrote, "taught" what feedback and 'link' added. Links between
-    notes fade where the settings say so: "now" is the weight that reads see.
+    notes fade where the settings say so: "now" is the weight that reads see. With --layer cue, A
+    is a term (a concept, a word of questions or a stem) or the id of a note, B the id of a note.
     """
     with app.open(read_only=True) as mem:
         if layer == "note":
@@ -124,6 +125,8 @@ def show(app: App, a: str, b: str | None, layer: str, limit: int) -> None:
                 if name is not None:
                     mem.get(name)  # or say that there is no such note
             rows, first = fading(mem, limit, a, b), a
+        elif layer == "cue":
+            rows, first = cues(mem, limit, a, b), ""
         elif b is None:
             found = mem.graph([a], depth=1, min_weight=LIGHTEST, limit=limit)
             rows, first = found.edges, found.nodes[0][0] if found.nodes else a
@@ -153,7 +156,7 @@ def top(app: App, layer: str, limit: int, taught: bool) -> None:
     from pyarrow import compute as pc
 
     with app.open(read_only=True) as mem:
-        held = mem.note_links if layer == "note" else mem.links
+        held = table_of(mem, layer)
         if layer == "note" and not taught:
             rows = fading(mem, limit)
         elif taught:
@@ -162,8 +165,24 @@ def top(app: App, layer: str, limit: int, taught: bool) -> None:
             order: Any = [("taught", "descending"), ("a", "ascending"), ("b", "ascending")]
             rows = table.sort_by(order).slice(0, limit).to_pylist()
         else:
-            rows = mem.links.top(limit)
+            rows = held.top(limit)
     _give(app, rows)
+
+
+def table_of(mem: Any, layer: str) -> Any:
+    """The links of a layer."""
+    return {"concept": mem.links, "note": mem.note_links, "cue": mem.cue_links}[layer]
+
+
+def cues(mem: Any, limit: int, a: str, b: str | None) -> list[dict[str, Any]]:
+    """Links from a term to notes, or from terms to a note, heaviest first; or the one to b."""
+    if b is not None:
+        mem.get(b)  # or say that there is no such note
+        one = mem.cue_links.get(a, b)
+        return [] if one is None else [one]
+    ends = {a, *mem.cue_links.named(a)}
+    rows = [row for row in mem.cue_links.top(1 << 31) if row["a"] in ends or row["b"] == a]
+    return rows[:limit]
 
 
 def fading(
@@ -224,7 +243,7 @@ def export(app: App, file: str, layer: str, force: bool) -> None:
     if file != "-" and os.path.exists(file) and not force:
         raise click.UsageError(f"{file} is there already; --force writes over it.")
     with app.open(read_only=True) as mem:
-        rows = (mem.note_links if layer == "note" else mem.links).to_arrow()
+        rows = table_of(mem, layer).to_arrow()
     if file == "-" and app.json:
         app.lines(rows.to_pylist())
         return

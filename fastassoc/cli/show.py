@@ -67,13 +67,18 @@ def path_text(steps: Sequence[Any], most: int | None = None) -> list[str]:
     list of str
         Concepts that the query named and the note carries come first, on one line. A way over
         notes reads ``note n1 (carries retry) ─0.5→ this note``, one over what another note names
-        ``note n1 (carries retry) → backoff, jitter``.
+        ``note n1 (carries retry) → backoff, jitter``, a taught term
+        ``retry ─1→ this note (taught)``.
     """
     named: list[str] = []
     ways: list[tuple[float, str]] = []
     over: dict[str, list[str]] = {}  # by what leads there, the concepts that lead on to the note
     carry: dict[str, str] = {}
     for way in _ways(steps):
+        if way[0].layer == "cue":
+            source, weight = plain(way[0].source), way[0].weight
+            ways.append((-weight, f"{source} {arrow(weight)} this note (taught)"))
+            continue
         if way[0].layer == "carries" and len(way) == 1:
             named.append(plain(way[0].source))
             continue

@@ -12,8 +12,9 @@ __all__ = ["feedback", "link", "unlink"]
 
 layer_option = click.option(
     "--layer",
-    type=click.Choice(["concept", "note"]),
-    help="What is linked, where a name can be both; two ids of notes are notes.",
+    type=click.Choice(["concept", "note", "cue"]),
+    help="What is linked, where a name can be both; two ids of notes are notes. cue: a term (a "
+    "concept, or a word of questions) and the id of a note.",
 )
 
 
@@ -61,8 +62,9 @@ def feedback(
 ) -> None:
     """Say how an answer turned out, so that the next one is better.
 
-    Every pair of an asked and a used concept gains (or loses) weight, and so does every pair of
-    used notes where the store's links between notes are taught.
+    Every pair of an asked and a used concept gains (or loses) weight, and so does every pair of a
+    word or concept of the question and a used note, and every pair of used notes where the store's
+    links between notes are taught.
     """
     if query and asked:
         raise click.UsageError("say what was asked: the question's text, or --asked (not both).")
@@ -93,15 +95,22 @@ def feedback(
         click.echo("this operation id was done before; nothing changed")
         return
     click.echo(f"{count(report.links_created, 'link')} made, {report.links_changed:,} changed")
+    if report.cues_changed:
+        click.echo(f"{count(report.cues_changed, 'link')} from words and concepts to notes changed")
     if query and not recall.query_concepts:
-        app.say("the question names no concept, so no link could learn: say --asked NAME.")
+        app.say(
+            "the question names no concept, so no link between concepts could learn: say --asked "
+            "NAME."
+        )
     if report.missing:
         app.say(f"no such notes: {', '.join(report.missing)}")
 
 
 @click.command(
     epilog=example(
-        "fastassoc link timeout backoff 2", "fastassoc link note-17 note-18 0.5 --layer note"
+        "fastassoc link timeout backoff 2",
+        "fastassoc link note-17 note-18 0.5 --layer note",
+        "fastassoc link timeout note-17 --layer cue",
     ),
     context_settings={"ignore_unknown_options": True},  # -1 is a weight
 )
@@ -115,7 +124,7 @@ def feedback(
 def link(
     app: App, a: str, b: str, *, weight: float, layer: str | None, operation_id: str | None
 ) -> None:
-    """Add weight to a link between concepts or notes.
+    """Add weight to a link between concepts or notes, or from a term to a note.
 
     Notes go by their ids. WEIGHT is 1 if left out, and negative to take away; a link between notes
     never weighs more than 1.
@@ -139,14 +148,16 @@ def unlink(app: App, a: str, b: str, layer: str | None, operation_id: str | None
     with app.open() as mem:
         report = mem.unlink(a, b, layer=layer, operation_id=operation_id)
         _tell(app, mem, a, b, layer, report)
-        if not (report.links_changed or report.links_removed or report.repeated):
+        done = report.links_changed or report.links_removed or report.cues_changed
+        if not (done or report.repeated):
             app.say("there was no such link, or it was at its floor already.")
 
 
 def _tell(app: App, mem: Any, a: str, b: str, layer: str | None, report: Any) -> None:
     if layer is None:  # what can be both was refused
         layer = "note" if a in mem and b in mem else "concept"
-    weight = (mem.note_links if layer == "note" else mem.links).weight(a, b)
+    held = {"concept": mem.links, "note": mem.note_links, "cue": mem.cue_links}[layer]
+    weight = held.weight(a, b)
     if app.json:
         app.emit({**report.to_dict(), "a": a, "b": b, "layer": layer, "weight": weight})
         return

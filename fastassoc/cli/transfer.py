@@ -42,11 +42,12 @@ def export(app: App, file: str, force: bool) -> None:
             for line in mem.export_lines():
                 counts = line if line["kind"] == "end" else counts
                 out.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
-    between = counts.get("note_links", 0)
+    between, cues = counts.get("note_links", 0), counts.get("cue_links", 0)
     app.say(
         f"exported {count(counts['notes'], 'note')}, {count(counts['concepts'], 'concept')}, "
         f"{count(counts['links'], 'link')}"
         + (f", {count(between, 'link')} between notes" if between else "")
+        + (f", {count(cues, 'link')} from terms to notes" if cues else "")
     )
 
 

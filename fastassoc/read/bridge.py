@@ -17,6 +17,8 @@ from fastassoc.mentionindex import MentionView
 from fastassoc.postings import gather
 from fastassoc.query import Query
 from fastassoc.read.carried import Carried
+from fastassoc.read.learned import PARTS as TAUGHT
+from fastassoc.read.learned import Learned
 from fastassoc.read.lookup import Lookup, inside
 from fastassoc.read.ranks import Cosines, Parts, Scored, Way
 from fastassoc.read.scan import Scan
@@ -28,7 +30,7 @@ __all__ = ["score_bridge"]
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float64]
-PARTS = ("vector", "text", "concept", "subject", "bridge", "pin", "cover", "links")
+PARTS = ("vector", "text", "concept", "subject", "bridge", "pin", "cover", *TAUGHT, "links")
 NO_ROWS = np.empty(0, np.int64)
 
 
@@ -43,7 +45,8 @@ def score_bridge(
     first = board.order(board.first)  # notes with nothing are no answer, wherever they come from
     first = first[board.first[first] > 0.0]
     direct = set(board.rows[first[: query.k]].tolist())
-    seeds, a = Seeds(board), 0.0
+    learned = Learned(view, view.text, view.mentions, settings, found, now)
+    seeds, a = Seeds(board, learned), 0.0
     if len(first):
         a = gate(board, first) if settings.bridge.cover else 0.0
         taken = board.rows[first[: settings.bridge.seeds]].tolist()
@@ -53,6 +56,7 @@ def score_bridge(
     pin(board)
     if a > 0.0:
         cover(board, seeds, a)
+    add_learned(board, learned)
     links(board, now, pool)
     made = {int(board.rows[place]): board.parts_at(place) for place in board.best(pool)}
     totals = {row: math.fsum(parts.values()) for row, parts in made.items()}
@@ -261,7 +265,7 @@ class Board:
             sure = rule.sure_words * share + rule.sure_text
         else:
             sure = rule.sure_share * share + rule.sure_cosine * self._near.highest
-            sure += rule.sure_length * min(len(found.stems), 20) + rule.sure_vector
+            sure += rule.sure_length * min(len(found.sought), 20) + rule.sure_vector
         return 1.0 / (1.0 + math.exp(-sure))
 
     def order(self, scores: Scores) -> Rows:
@@ -303,8 +307,8 @@ class Seeds:
         For each seed L of the rows that share a bridge with it.
     """
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, board: Board, learned: Learned) -> None:
+        self._board, self._learned = board, learned
         self.likeness: dict[int, Lookup] = {}
         self._worth: dict[int, float] = {}
         self._ways: dict[int, tuple[NDArray[np.uint32], Scores, NDArray[np.uint32], Scores]] = {}
@@ -429,6 +433,10 @@ class Seeds:
         way: list[Way] = [
             ("into", c, row) for c in sorted(board.asked.intersection(own.tolist()), key=key)
         ]
+        taught = self._learned.shares
+        way += self._learned.way(row)
+        for concept in (a for kind, a, _ in way if kind == "into" and a in taught):
+            self.reached[concept] = max(taught[concept], self.reached.get(concept, 0.0))
         lender = board.lender(row)
         if lender is not None:
             way.append(("note", lender, row))
@@ -445,7 +453,8 @@ class Seeds:
             led = board.asked.intersection(board.mentions.of(source).tolist())
             way += [("into", c, source) for c in sorted(led, key=key)[:1]]
         for concept, share in taken:
-            self.reached[concept] = max(share, self.reached.get(concept, 0.0))
+            both = share + taught.get(concept, 0.0)
+            self.reached[concept] = max(both, self.reached.get(concept, 0.0))
             way += [("out of", source, concept), ("into", concept, row)]
         return way
 
@@ -458,6 +467,15 @@ def pin(board: Board) -> None:
     place = int(board.order(flat)[0])
     score = board.score
     board.parts["pin"][place] = max(0.0, score.max() + board.rule.pin_lift - score[place])
+
+
+def add_learned(board: Board, learned: Learned) -> None:
+    """Add what outcomes taught, after the pin, so that a note rated wrong can leave first place."""
+    board.add(learned.rows)
+    gains = (learned.notes, learned.concepts)
+    board.parts.update(
+        (name, gain.of(board.rows)) for name, gain in zip(TAUGHT, gains, strict=True)
+    )
 
 
 # -- the covering pick ----------------------------------------------------------------------------

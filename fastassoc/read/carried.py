@@ -76,7 +76,7 @@ class Carried:
                 columns, values = [len(terms) + len(own)], np.array([weight])
                 rows.append(holders)
                 own.append(weight)
-                unknown |= {stem for stem, _ in words if stem in found.stems}
+                unknown |= {stem for stem, _ in words if stem in found.sought}
             self._lists.append((holders, columns, values))
         self.asked_idf = sum(own) - len(unknown) * text.idf(-1)
         self.idf = np.concatenate([idf, np.array(own)])

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from fastassoc.answers import Hit, Recall, Step
+from fastassoc.cues import NOTE, is_stem
 from fastassoc.errors import FastAssocError
+from fastassoc.links import Link
 from fastassoc.notes import DEFAULT_IMPORTANCE
 from fastassoc.query import Query
 from fastassoc.read.merge import Placed, absolute
 from fastassoc.read.ranks import Scored
 from fastassoc.read.scan import Scan
-from fastassoc.settings import Settings
+from fastassoc.settings import LinkRule, Settings
 from fastassoc.state import StateView
 from fastassoc.times import moment
 
@@ -53,6 +55,7 @@ def explain(
         hits=hits,
         query_concepts=named,
         query_terms=list(dict.fromkeys([*named, *found.words])),
+        query_stems=found.stems,
         expanded_concepts=dict(sorted(reached.items(), key=lambda item: (-item[1], item[0]))),
         variants={said: [name(o) for o in others] for said, others in found.variants.items()},
         unknown=found.unknown,
@@ -100,7 +103,7 @@ class Paths:
         """The expanded concepts that a note carries, by name."""
         if self._scored.way is not None:
             way = self._scored.way(one.row)
-            last = [a for kind, a, b in way if (kind, b) == ("into", one.row)]
+            last = {a for kind, a, b in way if (kind, b) == ("into", one.row)}
             self.strengths.update({c: self._scored.reached[c] for c in last})
             return sorted((c for c in last if c not in self.named), key=self._concept)
         return sorted((c for c in one.concepts if c in self.strengths), key=self._concept)
@@ -127,7 +130,11 @@ class Paths:
             return carries(self._concept(a), self._note(b))
         if kind == "out of":
             return carries(self._note(a), self._concept(b))
-        return self._step(a, b, "note")
+        if kind == "cue":
+            term = self._view.cues.stems.name(a >> 1) if is_stem(a) else self._concept(a >> 1)
+            link = self._view.cues.links.get(a, b | NOTE)
+            return self._told(link, "cue", term, self._note(b))
+        return self._step(a, b, "concept" if kind == "link" else "note")
 
     def _to_concept(self, concept: int) -> list[Step]:
         links = self._links.get(concept)
@@ -149,14 +156,16 @@ class Paths:
         """A link of a layer with its weights as they are now."""
         between = layer == "note"
         links = self._view.note_links if between else self._view.links
-        rule = self._settings.note_links if between else self._settings.concept_links
         name = self._note if between else self._concept
-        link = links.get(min(a, b), max(a, b))
+        return self._told(links.get(min(a, b), max(a, b)), layer, name(a), name(b))
+
+    def _told(self, link: Link | None, layer: str, source: str, target: str) -> Step:
+        rule: LinkRule = getattr(self._settings, f"{layer}_links")
         if link is None:
-            raise FastAssocError(f"no link between {name(a)!r} and {name(b)!r} in the view")
+            raise FastAssocError(f"no link between {source!r} and {target!r} in the view")
         factor = math.exp(-max(0, self._now - link.updated_at) / rule.decay_us)
         weight, written = link.weight * factor, link.written * factor
-        return Step(name(a), name(b), layer, weight, written, weight - written)
+        return Step(source, target, layer, weight, written, weight - written)
 
     def _concept(self, concept: int) -> str:
         return self._view.vocabulary.name(concept)

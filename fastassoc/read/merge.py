@@ -34,6 +34,7 @@ def merge(view: StateView, query: Query, found: Scan, scored: Scored) -> list[Pl
     places = Places(view, query, found, scored)
     firsts = [*scored.candidates[:1], *scored.associated[:1]]
     above = max((score for _, score in firsts), default=0.0) + 1.0
+    above -= min(0.0, *scored.exact.values(), 0.0)  # what was learned may be below 0
     placed: list[Placed] = []
     for row in found.exact[: query.k]:
         one = places.place(row, scored.exact.get(row, 0.0))

@@ -21,7 +21,9 @@ Rows = NDArray[np.int32]
 Scores = NDArray[np.float64]
 Parts = dict[str, float]  # what a rank score is the sum of, by name
 Ordered = list[tuple[int, float]]  # rows with their scores, best first
-Way = tuple[str, int, int]  # "into" (concept, row), "out of" (row, concept), "note" (row, row)
+# "into" (concept, row), "out of" (row, concept), "note" (row, row), "link" (concept, concept),
+# "cue" (code of a term, row)
+Way = tuple[str, int, int]
 
 
 @dataclass

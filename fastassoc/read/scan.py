@@ -33,13 +33,17 @@ class Scan:
     unknown : list of str
     words : list of str
         Content words of the text.
+    stems : list of str
+        Stems of the content words of the query's own text.
+    stem_terms : list of int
+        The term of each in the text index, -1 for one that no live note holds.
     terms : uint32 [t]
         Known stems of the text, for BM25.
     like : int or None
         The row of the note that the query is like; it is no answer, and links lead on from it.
     asked_idf : float
         Sum of the idf of all stems of the text, those that no note holds included.
-    stems : frozenset of str
+    sought : frozenset of str
         These stems.
     near : (int64 [m], float64 [m]) or None
         The nearest rows by vector and their cosines, nearest first.
@@ -55,10 +59,12 @@ class Scan:
     variants: dict[str, list[int]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
+    stems: list[str] = field(default_factory=list)
+    stem_terms: list[int] = field(default_factory=list)
     terms: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
     like: int | None = None
     asked_idf: float = 0.0
-    stems: frozenset[str] = frozenset()
+    sought: frozenset[str] = frozenset()
     near: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
     more: bool = False
     shares: list[float] = field(default_factory=list)
@@ -161,17 +167,22 @@ def name_concepts(view: StateView, query: Query, found: Scan) -> None:
 def is_held(view: StateView, concept: int) -> bool:
     """Whether a live note carries the concept, or a link holds it."""
     df = view.notes.df
-    return (concept < len(df) and df[concept] > 0) or view.links.degree(concept) > 0
+    return (concept < len(df) and df[concept] > 0) or is_linked(view, concept)
+
+
+def is_linked(view: StateView, concept: int) -> bool:
+    """Whether a link of any layer holds the concept."""
+    return view.links.degree(concept) > 0 or view.cues.holds(concept)
 
 
 def eligible(view: StateView) -> Callable[[int], bool]:
     """Whether a concept may be found in a text: given to a live note, on two, or linked."""
-    df, declared, links = view.notes.df, view.notes.declared, view.links
+    df, declared = view.notes.df, view.notes.declared
 
     def allowed(concept: int) -> bool:
         if concept < len(df) and (declared[concept] > 0 or df[concept] >= 2):
             return True
-        return (concept >= len(df) or df[concept] == 0) and links.degree(concept) > 0
+        return (concept >= len(df) or df[concept] == 0) and is_linked(view, concept)
 
     return allowed
 
@@ -189,10 +200,12 @@ def weigh_text(view: StateView, query: Query, text: str | None, found: Scan) -> 
         found.terms = np.array(sorted(term for _, term in stems if term >= 0), np.uint32)
         weights = [view.text.idf(term) for _, term in stems]
         found.asked_idf = sum(weights)
-        found.stems = frozenset(stem for stem, _ in stems)
+        found.sought = frozenset(stem for stem, _ in stems)
         known = sum(w for w, (_, term) in zip(weights, stems, strict=True) if term >= 0)
         covered = known / sum(weights) if weights else 0.0
         if query.text:
+            found.stems = [stem for stem, _ in stems]
+            found.stem_terms = [term for _, term in stems]
             found.words = [w for w in dict.fromkeys(terms(text)) if w not in STOP_WORDS]
             parts = {word for c in found.named for word in terms(view.vocabulary.name(c))}
             parts.update(word for said in found.variants for word in terms(said))
