@@ -124,10 +124,10 @@ def feedback(
 def link(
     app: App, a: str, b: str, *, weight: float, layer: str | None, operation_id: str | None
 ) -> None:
-    """Add weight to a link between concepts or notes, or from a term to a note.
+    """Add weight to a link between concepts or notes.
 
     Notes go by their ids. WEIGHT is 1 if left out, and negative to take away; a link between notes
-    never weighs more than 1.
+    never weighs more than 1. With --layer cue, A is a concept or a word of questions, B a note.
     """
     with app.open() as mem:
         report = mem.link(a, b, weight, layer=layer, operation_id=operation_id)

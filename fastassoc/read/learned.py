@@ -84,15 +84,20 @@ class Learned:
         self.shares: dict[int, float] = {}
         self._led: dict[int, Led] = {}
         self._gains: list[tuple[int, Rows, Scores]] = []  # by term: its code, notes, what they gain
-        taught, rule = len(view.cues.links) > 0, settings.bridge
-        if not found.named and not (taught and found.stems):
-            return
+        links = view.links.taught(
+            found.named if settings.bridge.concept_part else [],
+            threshold=settings.concept_links.threshold,
+            now=now,
+        )
+        cued = settings.bridge.note_part > 0.0 and len(view.cues.links) > 0
+        if not cued and not len(links[0]):
+            return  # nothing was ever taught
         terms = self._terms(text, found)
         total = math.fsum(term.idf for term in terms)
-        if taught and rule.note_part and total:
+        if cued and total:
             self.notes = self._by_note(terms, total)
-        if rule.concept_part and total:
-            self.concepts = self._by_concept(terms, total)
+        if len(links[0]) and total:
+            self.concepts = self._by_concept(terms, total, *links)
 
     @property
     def rows(self) -> Rows:
@@ -143,16 +148,18 @@ class Learned:
         cover = np.bincount(places, idfs, len(all_rows)) / total
         return Lookup(all_rows, self._settings.bridge.note_part * (part / total * cover**2))
 
-    def _by_concept(self, terms: list[Term], total: float) -> Lookup:
+    def _by_concept(
+        self,
+        terms: list[Term],
+        total: float,
+        sources: NDArray[np.uint32],
+        targets: NDArray[np.uint32],
+        taught: Scores,
+    ) -> Lookup:
         """The concepts to which taught links lead, and the notes that mention them."""
         settings, key = self._settings, self._view.vocabulary.key
         named = [(term.concept, term.idf) for term in terms if term.concept is not None]
         asked = {concept for concept, _ in named}
-        sources, targets, taught = self._view.links.taught(
-            [concept for concept, _ in named],
-            threshold=settings.concept_links.threshold,
-            now=self._now,
-        )
         led: dict[int, Led] = {}
         for concept, idf in named:
             start, stop = sources.searchsorted(np.array([concept, concept + 1], np.uint32))
