@@ -49,10 +49,20 @@ def path(hit: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 def test_reads_by_vector(subject: Subject) -> None:
     fill(subject)
-    recall = subject.ask("read", vector=[2, 0, 0])
+    recall = subject.ask("read", vector=[2, 0, 0], rank="flat")
     assert shape(recall) == [(note, "semantic") for note in ("n1", "n2", "n4", "n5", "n6")]
-    similar = [hit.similarity for hit in subject.mem.read(vector=[2, 0, 0])]
+    similar = [hit.similarity for hit in subject.mem.read(vector=[2, 0, 0], rank="flat")]
     assert similar == pytest.approx([1, 0.6, 0, 0, -1])
+    found = subject.ask("read", vector=[2, 0, 0])["hits"]  # by default over what the nearest share
+    assert [(hit["id"], hit["source"]) for hit in found[:2]] == [
+        ("n1", "semantic"),
+        ("n2", "semantic"),
+    ]
+    assert {hit["id"] for hit in found} == {note for note, *_ in NOTES}
+    led = {hit["id"] for hit in found if hit["source"] == "association"}
+    assert {"n3", "n6"} <= led  # n3 has no vector; both share words and concepts with n1
+    parts = {hit.id: hit.parts for hit in subject.mem.read(vector=[2, 0, 0])}
+    assert all(parts[note].get("bridge", 0) > 0 for note in led)
     assert ids(subject.ask("read", vector=[0, 0, 1], k=1)) == ["n5"]
     assert subject.mem.get("n2").vector.tolist() == [3, 4, 0]
     assert subject.mem.get("n3").vector is None
