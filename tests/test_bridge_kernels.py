@@ -139,26 +139,28 @@ def test_reach_and_strongest(seed: int) -> None:
         some = slice(ptr[n], ptr[n + 1])
         found = dict(zip(rows[some].tolist(), values[some].tolist(), strict=True))
         assert found == pytest.approx(world.likeness(source), abs=1e-12)
-        for row in sources:
-            ids, shares = kernels.strongest(
-                world.index, world.rule, source, row, world.options()[0], 2
-            )
+        pairs = np.full(len(sources), source, np.int64), np.array(sources, np.int64)
+        ids, shares, cuts = kernels.strongest(
+            world.index, world.rule, *pairs, world.options()[0], 2
+        )
+        for place, row in enumerate(sources):
             want = {c: w for (kind, c), w in world.shares(source, row).items() if kind == "concept"}
             least = sorted(want.values(), reverse=True)[:2][-1:]
             want = {c: w for c, w in want.items() if w >= least[0] - 1e-15}
-            assert dict(zip(ids.tolist(), shares.tolist(), strict=True)) == pytest.approx(want)
+            some = slice(cuts[place], cuts[place + 1])
+            got = dict(zip(ids[some].tolist(), shares[some].tolist(), strict=True))
+            assert got == pytest.approx(want)
 
 
 @given(seeds)
-def test_naming_and_about(seed: int) -> None:
+def test_mentioned_and_about(seed: int) -> None:
     world = World(seed)
     rows, asked = np.arange(ROWS), world.options()[0]
-    named = np.empty(ROWS, np.bool_)
-    kernels.naming(world.index, rows, asked, named)
+    there = np.empty((ROWS, 2), np.bool_)
+    kernels.mentioned(world.index, rows, asked, there)
     for row in range(ROWS):
-        assert named[row] == (
-            world.live[row] and not set(world.asked).isdisjoint(world.mentions[row])
-        )
+        held = [world.live[row] and c in world.mentions[row] for c in world.asked]
+        assert there[row].tolist() == held
     out, idf = np.empty((ROWS, 2)), np.array([1.5, 2.5])
     kernels.about(world.index.subjects, rows, asked, idf, out)
     for row in range(ROWS):

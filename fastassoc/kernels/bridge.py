@@ -25,7 +25,7 @@ __all__ = [
     "about",
     "cover",
     "cross",
-    "naming",
+    "mentioned",
     "reach",
     "strongest",
 ]
@@ -132,21 +132,17 @@ def _df(lists: Lists, void: Any, term: Whole) -> Whole:
     return size
 
 
-def _naming(
-    index: Index, rows: NDArray[np.int64], asked: NDArray[np.uint32], out: NDArray[np.bool_]
+def _mentioned(
+    index: Index, rows: NDArray[np.int64], named: NDArray[np.uint32], out: NDArray[np.bool_]
 ) -> None:
-    """Which rows mention one of the `asked` concepts, which ascend, into `out` bool [m]."""
+    """Which of some concepts each row mentions, into `out` bool [m, q]."""
     for i in range(rows.size):
-        out[i] = False
         scan = np.int64(index.scan_of[rows[i]])
-        if scan >= 0:
-            for at in range(index.mentions.ptr[scan], index.mentions.ptr[scan + 1]):
-                if _inside(index.mentions.flat[at], asked):
-                    out[i] = True
-                    break
+        for q in range(named.size):
+            out[i, q] = scan >= 0 and _holds(index.mentions, scan, named[q])
 
 
-naming = jit(_naming)
+mentioned = jit(_mentioned)
 
 
 def _about(
@@ -428,30 +424,46 @@ cross = jit(_cross)
 def _strongest(
     index: Index,
     rule: Reach,
-    source: int,
-    row: int,
+    sources: NDArray[np.int64],
+    rows: NDArray[np.int64],
     asked: NDArray[np.uint32],
     n: int,
-) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-    """The concepts over which a note leads to another, and their shares of L.
+) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.int64]]:
+    """The concepts over which each source leads to its row, and their shares of L.
 
-    The n with the largest shares, those that tie with the last included, in any order.
+    Of each pair the n with the largest shares, those that tie with the last included, in any
+    order: concepts and shares [m], and where those of each pair begin, int64 [pairs + 1].
     """
-    concepts, weights = _concepts_from(index, rule, source, asked)
-    scan = np.int64(index.scan_of[row])
-    shares = np.zeros(concepts.size, np.float64)
-    for i in range(concepts.size):
-        factor = 0.0
-        if scan >= 0 and _holds(index.mentions, scan, concepts[i]):
-            factor += rule.mention
-        if _holds(index.subjects, row, concepts[i]):
-            factor += rule.subject
-        shares[i] = weights[i] * factor
-    least = 0.0
-    if shares.size > n:
-        least = np.sort(shares)[shares.size - n]
-    kept = (shares > 0.0) & (shares >= least)
-    return concepts[kept], shares[kept]
+    ptr = np.zeros(rows.size + 1, np.int64)
+    found = np.empty(256, np.uint32)
+    found_shares = np.empty(256, np.float64)
+    used = 0
+    for pair in range(rows.size):
+        concepts, weights = _concepts_from(index, rule, sources[pair], asked)
+        row = rows[pair]
+        scan = np.int64(index.scan_of[row])
+        shares = np.zeros(concepts.size, np.float64)
+        for i in range(concepts.size):
+            factor = 0.0
+            if scan >= 0 and _holds(index.mentions, scan, concepts[i]):
+                factor += rule.mention
+            if _holds(index.subjects, row, concepts[i]):
+                factor += rule.subject
+            shares[i] = weights[i] * factor
+        least = 0.0
+        if shares.size > n:
+            least = np.sort(shares)[shares.size - n]
+        if used + shares.size > found.size:
+            found = np.concatenate((found, np.empty(found.size + shares.size, np.uint32)))
+            more = np.empty(found_shares.size + shares.size, np.float64)
+            found_shares = np.concatenate((found_shares, more))
+        for i in range(shares.size):
+            if shares[i] > 0.0 and shares[i] >= least:
+                found[used] = concepts[i]
+                found_shares[used] = shares[i]
+                used += 1
+        ptr[pair + 1] = used
+    return found[:used], found_shares[:used], ptr
 
 
 strongest = jit(_strongest)

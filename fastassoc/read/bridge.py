@@ -8,7 +8,7 @@ first note lacks. Where notes declare subjects, the first five are chosen togeth
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ def score_bridge(
         lambda row, score, asked: made[row],
         {row: totals[row] for row in found.exact},
         coverage=board.coverage(),
-        way=seeds.way,
+        way=seeds.tell(made).__getitem__,
         reached=seeds.reached,
     )
 
@@ -283,11 +283,9 @@ class Board:
             made[row] = held or {"text": 0.0}
         return made
 
-    def lender(self, row: int) -> int | None:
-        """The linked note that lent most to a note, None where none did."""
+    def lender(self, row: int) -> int:
+        """The linked note that lent most to a note to which one did."""
         lent = self.parts["links"]
-        if not lent[self.place(row)]:
-            return None
         least = self.settings.note_links.threshold
         others = self.view.note_links.neighbours(row, min_weight=least, now=self.now)[0].tolist()
         score = self.score - lent
@@ -297,10 +295,16 @@ class Board:
 
     def worth(self, places: Rows) -> Scores:
         """How much notes count as seeds, p(h)."""
-        first, named = self.first, np.empty(len(places), np.bool_)
-        kernels.naming(self.index, self.rows[places], self.asked_ids, named)
+        first, named = self.first, self.mentioned(self.rows[places]).any(axis=1)
         share: Scores = (first[places] / first.max()) ** self.rule.seed_power
         return np.where(named, share, share * self.rule.unnamed)
+
+    def mentioned(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which of the question's concepts each row mentions, by name, bool [m, q]."""
+        out = np.zeros((len(rows), len(self.named)), np.bool_)
+        if len(self.named):
+            kernels.mentioned(self.index, rows, self.named, out)
+        return out
 
     def about(self, rows: Rows) -> Scores:
         """The idf of each of the question's concepts that is a subject of a row, [m, q]."""
@@ -317,7 +321,6 @@ class Seeds:
         self._board = board
         self._sources = NO_ROWS, NO_ROWS  # rows, and the seed that led to each, -1 for none
         self._picked: dict[int, int] = {}
-        self._told: dict[int, list[Way]] = {}
         self.reached: dict[int, float] = dict.fromkeys(board.asked, 1.0)
 
     def cross(self, seeds: Sequence[int]) -> None:
@@ -350,47 +353,51 @@ class Seeds:
         found = self._picked.get(row, found)
         return None if found < 0 else found
 
-    def way(self, row: int) -> list[Way]:
-        """How the question led to a note; see `_find_way`."""
-        held = self._told.get(row)
-        if held is None:
-            held = self._told[row] = self._find_way(row)
-        return held
-
-    def _find_way(self, row: int) -> list[Way]:
-        """How the question led to a note: over its own concepts, or by a seed over what it names.
+    def tell(self, made: Mapping[int, Parts]) -> dict[int, list[Way]]:
+        """How the question led to notes: over its own concepts, or by a seed over what it names.
 
         Of the concepts that the seed leads over, the three with the largest shares of L; equals by
         name, for numbers come from history.
         """
         board = self._board
-        source = self.source_of(row)
         key = board.view.vocabulary.key
-        way: list[Way] = [("into", c, row) for c in self._asked_in(row)]
-        lender = board.lender(row)
-        if lender is not None:
-            way.append(("note", lender, row))
-        if source is None:
-            return way
-        concepts, shares = kernels.strongest(
-            board.index, board.reach, source, row, board.asked_ids, TOLD
-        )
-        given = zip((-shares).tolist(), map(key, concepts.tolist()), concepts.tolist(), strict=True)
-        taken = [(c, -share) for share, _, c in sorted(given)[:TOLD]]
-        if taken:
-            way += [("into", c, source) for c in self._asked_in(source)[:1]]
-        for concept, share in taken:
-            self.reached[concept] = max(share, self.reached.get(concept, 0.0))
-            way += [("out of", source, concept), ("into", concept, row)]
-        return way
+        sources = {row: self.source_of(row) for row in made}
+        led = {row: source for row, source in sources.items() if source is not None}
+        asked_in = self._asked_in([*made, *led.values()])
+        ways: dict[int, list[Way]] = {
+            row: [("into", c, row) for c in asked_in[row]] for row in made
+        }
+        for row, parts in made.items():
+            if parts.get("links"):
+                ways[row].append(("note", board.lender(row), row))
+        if not led:
+            return ways
+        concepts, shares, ptr = kernels.strongest(
+            board.index, board.reach, np.array(list(led.values()), np.int64),
+            np.array(list(led), np.int64), board.asked_ids, TOLD,
+        )  # fmt: skip
+        given = [(-w, key(c), c) for c, w in zip(concepts.tolist(), shares.tolist(), strict=True)]
+        ends = ptr.tolist()
+        for place, (row, source) in enumerate(led.items()):
+            taken = sorted(given[ends[place] : ends[place + 1]])[:TOLD]
+            way = ways[row]
+            if taken:
+                way += [("into", c, source) for c in asked_in[source][:1]]
+            for share, _, concept in taken:
+                self.reached[concept] = max(-share, self.reached.get(concept, 0.0))
+                way += [("out of", source, concept), ("into", concept, row)]
+        return ways
 
-    def _asked_in(self, row: int) -> list[int]:
-        """The question's concepts that a note mentions, by name."""
+    def _asked_in(self, rows: Sequence[int]) -> dict[int, list[int]]:
+        """By row, the question's concepts that it mentions, by name."""
         board = self._board
-        if not board.asked:
-            return []
-        held = board.asked.intersection(board.mentions.of(row).tolist())
-        return sorted(held, key=board.view.vocabulary.key)
+        if not len(board.named):
+            return {row: [] for row in rows}
+        named, held = board.named.tolist(), board.mentioned(np.array(rows, np.int64)).tolist()
+        return {
+            row: [c for c, there in zip(named, mine, strict=True) if there]
+            for row, mine in zip(rows, held, strict=True)
+        }
 
 
 def pin(board: Board) -> None:
