@@ -84,6 +84,8 @@ class MentionView:
         The row of each scan, -1 where it is void.
     scan_of : int32 [n_rows]
         The scan of each row, -1 where the note is dead.
+    void : int32 [ids or fewer]
+        Void scans of each concept.
     """
 
     n_rows: int
@@ -92,7 +94,7 @@ class MentionView:
     postings: PostingsView
     rows_of: NDArray[np.int32]
     scan_of: NDArray[np.int32]
-    _void: NDArray[np.int32]
+    void: NDArray[np.int32]
 
     def of(self, row: int) -> NDArray[np.uint32]:
         """Concepts of a row, uint32 [m], ascending; none where the note is dead."""
@@ -110,15 +112,15 @@ class MentionView:
 
     def df(self, concept: int) -> int:
         """How many live rows a concept has."""
-        void = int(self._void[concept]) if 0 <= concept < self._void.size else 0
+        void = int(self.void[concept]) if 0 <= concept < self.void.size else 0
         return self.postings.count(concept) - void
 
     def dfs_of(self, ids: NDArray[np.uint32]) -> NDArray[np.int64]:
         """How many live rows each of some concepts has, int64 [len(ids)]."""
         sizes = list_sizes(self.postings, ids)
-        if self._void.size:
-            known = ids < self._void.size
-            sizes[known] -= self._void[ids[known]]
+        if self.void.size:
+            known = ids < self.void.size
+            sizes[known] -= self.void[ids[known]]
         return sizes
 
     @cached_property
@@ -127,7 +129,7 @@ class MentionView:
         dfs = np.zeros(self.n_ids, np.int64)
         counts = self.postings.counts()
         dfs[: counts.size] = counts
-        dfs[: self._void.size] -= self._void
+        dfs[: self.void.size] -= self.void
         return dfs
 
     def gather(

@@ -17,6 +17,7 @@ from fastassoc.columns import Growable
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import mentions, reading
 from fastassoc.kernels import postings as kernels
+from fastassoc.kernels.bridge import Lists
 
 __all__ = ["CountRead", "Postings", "PostingsView", "zeros"]
 
@@ -104,6 +105,11 @@ class PostingsView:
     flat_values: NDArray[np.float32]
     width: int
     wide: NDArray[np.int32]
+
+    @property
+    def lists(self) -> Lists:
+        """The lists without their values, as kernels take them."""
+        return Lists(self.indptr, self.base_rows, self.tail, self.late, self.flat, self.ptr)
 
     def _pieces(self, term: int) -> tuple[slice, slice, slice]:
         """Where the list of `term` lies in base, tail and late run."""

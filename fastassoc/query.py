@@ -15,7 +15,7 @@ from fastassoc.errors import InvalidInput
 from fastassoc.filters import check_where
 from fastassoc.settings import RANKS
 from fastassoc.times import micros
-from fastassoc.vectorfield import read_vectors
+from fastassoc.vectorfield import LEAST, WIDEST, read_vectors
 
 __all__ = ["Query", "list_of_names", "note_ids", "whole"]
 
@@ -117,6 +117,10 @@ class Query:
 
 def one_vector(value: Any) -> NDArray[np.float32]:
     """A vector, float32 [dim]: finite and not zero."""
+    if type(value) is np.ndarray and value.ndim == 1 and value.dtype == np.float32 and len(value):
+        most = max(value.max(), -value.min())  # NaN where there is one
+        if LEAST <= most < np.inf and len(value) <= WIDEST:
+            return value.copy()  # the usual one is not told why it is refused
     reasons: dict[int, str] = {}
     column = read_vectors([value], reasons)
     if reasons or column is None:

@@ -7,8 +7,9 @@ depend on the live texts alone, not on the order in which they were appended or 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from fastassoc.postings import Postings, PostingsView, list_sizes, zeros
 from fastassoc.scripts import characters, is_unspaced, pairs
 from fastassoc.words import STOP_WORDS, Stemmer, terms, written_terms
 
-__all__ = ["TextIndex", "TextView"]
+__all__ = ["Asked", "TextIndex", "TextView"]
 
 STOPPED = -1
 CHUNK = 4096  # texts tokenised at once; bounds the memory of an append
@@ -62,6 +63,25 @@ class _Terms(dict[str, int]):
         return term
 
 
+class Asked(NamedTuple):
+    """Terms of a question that live texts hold.
+
+    In the order of the stems, not of the numbers: numbers come from history, and a sum of floats
+    must not.
+
+    Attributes
+    ----------
+    ids : uint32[t]
+    idf : float64[t]
+    places : list of int
+        Where each stands in what was given.
+    """
+
+    ids: NDArray[np.uint32]
+    idf: NDArray[np.float64]
+    places: list[int]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TextView:
     """The index at one moment; never changes, safe in many threads.
@@ -76,6 +96,10 @@ class TextView:
         Rows of each term, with its frequency in the row.
     lengths : int32[n_rows]
         Tokens of each text, without stop words.
+    removed : int64 [n_terms or fewer]
+        Removed texts that hold each term.
+    capitals : int64 [n_terms, 2]
+        How often the live texts write each term with a capital, and how often at all.
     """
 
     n_rows: int
@@ -83,9 +107,9 @@ class TextView:
     total_length: int
     postings: PostingsView
     lengths: NDArray[np.int32]
-    _removed: NDArray[np.int64]
+    removed: NDArray[np.int64]
+    capitals: NDArray[np.int64]
     _terms: _Terms
-    _capitals: NDArray[np.int64]
 
     @property
     def n_terms(self) -> int:
@@ -104,15 +128,14 @@ class TextView:
     def query(self, text: str) -> list[tuple[str, int]]:
         """Distinct stems of a question in their order, each with its term, -1 on no live text."""
         known = self._terms
-        found: dict[str, int] = {}
-        for token in terms(text):
-            if token in known.stops:
-                continue
-            stem = known.stemmer.stem(token)
-            if stem not in found:
-                term = known.of_stem.get(stem, -1)
-                found[stem] = term if self.df(term) else -1
-        return list(found.items())
+        stem, stops, number = known.stemmer.stem, known.stops, known.of_stem.get
+        stems = dict.fromkeys(stem(token) for token in terms(text) if token not in stops)
+        found = [number(one, -1) for one in stems]
+        n_terms = self.n_terms  # later texts may have brought more
+        held = np.array([term if term < n_terms else -1 for term in found], np.int64)
+        if held.size:
+            held[self.dfs_of(held.astype(np.uint32)) == 0] = -1
+        return list(zip(stems, held.tolist(), strict=True))
 
     def holding(self, words: Iterable[str]) -> NDArray[np.int32] | None:
         """Rows that hold the stem of each of some tokens, int32 ascending, dead ones included.
@@ -154,19 +177,19 @@ class TextView:
         """Live texts that hold `term`."""
         if not 0 <= term < self.n_terms:
             return 0
-        removed = int(self._removed[term]) if term < self._removed.size else 0
+        removed = int(self.removed[term]) if term < self.removed.size else 0
         return self.postings.count(term) - removed
 
     def dfs_of(self, terms: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Live texts that hold each of some terms, int64 [len(terms)]."""
         dfs = list_sizes(self.postings, terms)
-        known = terms < self._removed.size
-        dfs[known] -= self._removed[terms[known]]
+        known = terms < self.removed.size
+        dfs[known] -= self.removed[terms[known]]
         return dfs
 
     def capitalised(self, terms: NDArray[np.uint32]) -> NDArray[np.bool_]:
         """Which terms the live texts mostly write with a capital, bool [len(terms)]."""
-        mostly: NDArray[np.bool_] = 2 * self._capitals[terms, 0] > self._capitals[terms, 1]
+        mostly: NDArray[np.bool_] = 2 * self.capitals[terms, 0] > self.capitals[terms, 1]
         return mostly
 
     def idf(self, term: int) -> float:
@@ -174,19 +197,21 @@ class TextView:
         df = self.df(term)
         return math.log(1.0 + (self.n_live - df + 0.5) / (df + 0.5))
 
-    def _known(
-        self, terms: Iterable[int]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.float64], list[int]]:
-        """Terms on live texts in the order of their stems, idf, and places in what was given.
+    def idfs(self, terms: NDArray[np.uint32]) -> NDArray[np.float64]:
+        """The `idf` of each of some terms, float64 [len(terms)]."""
+        n, log = self.n_live, math.log
+        dfs = self.dfs_of(terms).tolist()
+        return np.array([log(1.0 + (n - df + 0.5) / (df + 0.5)) for df in dfs], np.float64)
 
-        The order of the stems, not of the numbers: numbers come from history, and a sum of floats
-        must not.
-        """
-        given = [(self.stem(t), t, i) for i, t in enumerate(map(int, terms)) if self.df(t)]
-        given.sort()
+    def asked(self, terms: Iterable[int]) -> Asked:
+        """Those of some distinct terms that live texts hold."""
+        n_terms = self.n_terms
+        known = [(t, i) for i, t in enumerate(map(int, terms)) if 0 <= t < n_terms]
+        dfs = self.dfs_of(np.array([t for t, _ in known], np.uint32)).tolist()
+        stems = self._terms.stems
+        given = sorted((stems[t], t, i) for (t, i), df in zip(known, dfs, strict=True) if df)
         ids = np.array([t for _, t, _ in given], np.uint32)
-        idf = np.array([self.idf(t) for _, t, _ in given], np.float64)
-        return ids, idf, [i for _, _, i in given]
+        return Asked(ids, self.idfs(ids), [i for _, _, i in given])
 
     def scores(self, terms: Iterable[int], k1: float, b: float, out: NDArray[np.float64]) -> None:
         """Add the BM25 score of each text to `out`.
@@ -201,11 +226,13 @@ class TextView:
         k1, b : float
         out : float64[n_rows or more]
         """
-        ids, idf, _ = self._known(terms)
+        self._score(self.asked(terms), k1, b, out)
+
+    def _score(self, asked: Asked, k1: float, b: float, out: NDArray[np.float64]) -> None:
         lists = self.postings
         reading.bm25(
             lists.indptr, lists.base_rows, lists.base_values, lists.tail, lists.tail_values,
-            lists.late, lists.late_values, ids, idf, self.lengths, self.average,
+            lists.late, lists.late_values, asked.ids, asked.idf, self.lengths, self.average,
             float(k1), float(b), out,
         )  # fmt: skip
 
@@ -213,16 +240,22 @@ class TextView:
         self, rows: NDArray[np.int64], terms: Sequence[int], k1: float, b: float
     ) -> NDArray[np.float64]:
         """BM25 weight of each term in each of some rows, float64[len(rows), len(terms)]."""
-        ids, idf, places = self._known(terms)
-        lists = self.postings
-        out = np.zeros((rows.size, ids.size), np.float64)
-        reading.bm25_weights(
-            lists.flat, lists.ptr, lists.flat_values, rows.astype(np.int64), ids, idf,
-            self.lengths, self.average, float(k1), float(b), out,
-        )  # fmt: skip
+        asked = self.asked(terms)
         full = np.zeros((rows.size, len(terms)), np.float64)
-        full[:, places] = out
+        full[:, asked.places] = self.weights_of(rows, asked, k1, b)
         return full
+
+    def weights_of(
+        self, rows: NDArray[np.int64], asked: Asked, k1: float, b: float
+    ) -> NDArray[np.float64]:
+        """BM25 weight of each asked term in each of some rows, float64[len(rows), t]."""
+        lists = self.postings
+        out = np.zeros((rows.size, asked.ids.size), np.float64)
+        reading.bm25_weights(
+            lists.flat, lists.ptr, lists.flat_values, rows.astype(np.int64, copy=False), asked.ids,
+            asked.idf, self.lengths, self.average, float(k1), float(b), out,
+        )  # fmt: skip
+        return out
 
     def best(
         self, terms: Iterable[int], k1: float, b: float, allowed: NDArray[np.uint8], k: int
@@ -256,13 +289,46 @@ class TextView:
             raise InvalidInput(
                 f"allowed has {allowed.size} rows, the index {self.n_rows}; give one value a row."
             )
-        ids, idf, _ = self._known(terms)
+        return self.best_of(self.asked(terms), k1, b, allowed, k)
+
+    def best_of(
+        self,
+        asked: Asked,
+        k1: float,
+        b: float,
+        allowed: NDArray[np.uint8],
+        k: int,
+        more: Callable[[NDArray[np.float64]], None] | None = None,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """As `best`, which checks what it is given; `more` adds to the scores of rows."""
         lists = self.postings
+        if more is not None:
+            return self._best_with(more, asked, k1, b, allowed, k)
         found: tuple[NDArray[np.int32], NDArray[np.float64]] = reading.bm25_best(
             lists.indptr, lists.base_rows, lists.base_values, lists.tail, lists.tail_values,
-            lists.late, lists.late_values, ids, idf, self.lengths, self.average,
+            lists.late, lists.late_values, asked.ids, asked.idf, self.lengths, self.average,
             float(k1), float(b), allowed[: self.n_rows], k, zeros("rows", self.n_rows),
         )  # fmt: skip
+        return found
+
+    def _best_with(
+        self,
+        more: Callable[[NDArray[np.float64]], None],
+        asked: Asked,
+        k1: float,
+        b: float,
+        allowed: NDArray[np.uint8],
+        k: int,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        scores = zeros("rows", self.n_rows)
+        try:
+            self._score(asked, k1, b, scores)
+            more(scores)
+            found: tuple[NDArray[np.int32], NDArray[np.float64]] = reading.top_k(
+                scores, allowed[: self.n_rows], k
+            )
+        finally:
+            scores[: self.n_rows] = 0.0
         return found
 
 
@@ -397,6 +463,6 @@ class TextIndex:
         if view is None:
             view = self._view = TextView(
                 self.n_rows, self._n_live, self._total_length, self.postings.view(),
-                self._lengths.array, self._removed, self._terms, self._capitals,
+                self._lengths.array, self._removed, self._capitals, self._terms,
             )  # fmt: skip
         return view

@@ -16,7 +16,7 @@ from fastassoc.batch import vector_array
 from fastassoc.errors import InvalidInput
 from fastassoc.fields import Bad, Column, Reasons, is_list, make, mask, one_array, pc, shown
 
-__all__ = ["WIDEST", "read_vectors"]
+__all__ = ["LEAST", "WIDEST", "read_vectors"]
 
 WIDEST = 65_536
 LEAST = 2.0**-126  # the inverse of a smaller length is no float32

@@ -35,6 +35,7 @@ def warm(progress: Callable[[int, int], None] | None = None) -> float:
 
     start = perf_counter()
     steps = _steps(Memory()) + _vector_steps(Memory(settings=Settings.cognitive()))
+    steps += _title_steps(Memory())
     for done, step in enumerate(steps, 1):
         step()
         if progress is not None:
@@ -95,6 +96,20 @@ def _vector_steps(mem: Any) -> list[Callable[[], object]]:
         lambda: mem.tick("2400-01-01"),  # all of it is cold then
         lambda: mem.read(vector=[1.0, 0.0]),
         lambda: mem.forget(["n0"]),
+    ]
+
+
+def _title_steps(mem: Any) -> list[Callable[[], object]]:
+    """The ways of notes with titles, over which the first ones are chosen together."""
+    return [
+        lambda: mem.write_batch(
+            [
+                {"text": f"w{n} w{n + 1} w{n + 2}", "subjects": [f"w{n}"], "vector": [1.0, n]}
+                for n in range(40)
+            ]
+        ),
+        lambda: mem.read("w1 w9 w17 w25", rank="bridge"),
+        lambda: mem.read("w1 w9 w17 w25", vector=[1.0, 0.0], rank="bridge"),
     ]
 
 

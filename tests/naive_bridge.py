@@ -110,14 +110,13 @@ class Note:
 class Question:
     """Named concepts, stems in the order of the text (also such as no note holds), a vector.
 
-    `words` gives the stems of a concept's name. `said` are the stems of the question's own text, by
-    which outcomes teach, where the text that is looked for is another.
+    `said` are the stems of the question's own text, by which outcomes teach, where the text that is
+    looked for is another.
     """
 
     concepts: Iterable[Name] = ()
     stems: Sequence[Name] = ()
     vector: Sequence[float] | None = None
-    words: Mapping[Name, Sequence[Name]] = field(default_factory=dict)
     said: Sequence[Name] | None = None
 
 
@@ -212,9 +211,11 @@ class Reading:
         self.vector = question.vector
         self.said = list(dict.fromkeys(self.asked if question.said is None else question.said))
         self.cap = max(self.c["hub_least"], self.c["hub_share"] * self.n)
-        self.known = list(self.words)
-        self.words += [("own", q) for q in self.named if self.is_own(q, question)]
-        self.gained = [self.gains(i, question) for i in range(self.n)]
+        self.words += [("own", q) for q in self.named if any(self.carries(i, q) for i in self.rows)]
+        self.gained = [
+            {("own", q): self.concept_idf(q) for q in self.named if self.carries(i, q)}
+            for i in range(self.n)
+        ]
         self.held = [
             {t for t in self.words if t in note.stems or self.gained[i].get(t)}
             for i, note in enumerate(self.notes)
@@ -228,29 +229,8 @@ class Reading:
     def stem_idf(self, stem: Name) -> float:
         return self.idf(self.stem_df.get(stem, 0))
 
-    def is_own(self, q: Name, question: Question) -> bool:
-        """Whether a concept that notes carry has no word among those of the question."""
-        known = any(t in self.known for t in question.words.get(q, ()))
-        return not known and any(self.carries(i, q) for i in self.rows)
-
     def carries(self, i: int, q: Name) -> bool:
         return q in self.notes[i].carried and q not in self.notes[i].subjects
-
-    def gains(self, i: int, question: Question) -> dict[Name, float]:
-        """What the concepts that a note carries give for each word that its text lacks."""
-        out: dict[Name, float] = {}
-        for q in self.named:
-            if not self.carries(i, q):
-                continue
-            words = [t for t in self.known if t in question.words.get(q, ())]
-            total = sum(self.stem_idf(t) for t in words)
-            for t in words:
-                if t not in self.notes[i].stems:
-                    weight = self.stem_idf(t) * min(1.0, self.concept_idf(q) / total)
-                    out[t] = max(out.get(t, 0.0), weight)
-            if not words:
-                out["own", q] = self.concept_idf(q)
-        return out
 
     def word_idf(self, t: Name) -> float:
         own = isinstance(t, tuple) and t[0] == "own"

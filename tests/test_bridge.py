@@ -186,10 +186,9 @@ class World:
                     variants += [j for j in names.variants(i) if key_of[j] in eligible]
         named.update(dict.fromkeys(key_of[i] for i in variants))
         stems = texts.words(text_of_words)
-        words = {key: texts.words(key) for key in named}
         said = texts.words(text) if text else []
         place = None if vector is None else np.float32(vector).tolist()
-        return naive.Question(named, stems, place, words, said)
+        return naive.Question(named, stems, place, said)
 
     # -- comparing ---------------------------------------------------------------------------------
 

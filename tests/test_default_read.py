@@ -125,8 +125,8 @@ def test_a_variant_of_the_concept_finds_them_too() -> None:
     assert ids(recall) == list("abcfd")
 
 
-def test_what_is_said_and_what_is_carried_weigh_alike() -> None:
-    """A note that was given the concept is worth a note of average length that says it once."""
+def test_a_concept_that_a_note_was_given_is_one_more_word() -> None:
+    """It weighs its idf, whatever the text says: a note that says and carries it comes first."""
     mem = fa.Memory(settings=fa.Settings(extract=False))
     mem.write("red blue timeout", id="says")
     mem.write("green grey brown", id="carries", concepts=["timeout"])
@@ -134,23 +134,27 @@ def test_what_is_said_and_what_is_carried_weigh_alike() -> None:
     mem.write("yellow timeout violet", id="both", concepts=["timeout"])
     found = {hit.id: hit for hit in mem.read("timeout")}
     assert set(found) == {"says", "carries", "both"}
-    assert found["both"].parts["text"] == found["says"].parts["text"] == 0.5
-    assert "concept" not in found["both"].parts
+    assert found["both"].parts["text"] == found["says"].parts["text"]
+    assert found["both"].parts["concept"] == found["carries"].parts["concept"]
+    assert found["both"].parts["text"] + found["both"].parts["concept"] == pytest.approx(0.5)
     # three notes mention it and two texts say it, so that the name weighs less than the word
     said, mentioned = math.log(1 + 2.5 / 2.5), math.log(1 + 1.5 / 3.5)
-    assert found["carries"].parts["concept"] == pytest.approx(0.5 * mentioned / said)
-    assert set(found["carries"].parts) == {"concept"}
+    parts = found["both"].parts
+    assert parts["concept"] / parts["text"] == pytest.approx(mentioned / said)
 
 
-def test_a_name_of_several_words_is_carried_word_by_word() -> None:
+def test_a_name_that_no_text_says_explains_the_question() -> None:
     mem = fa.Memory()
     mem.write("The gateway sleeps at night.", id="half", concepts=["gateway timeout"])
     mem.write("It was slow, and a timeout came.", id="word")
-    mem.write("Nothing else.", id="none")
+    mem.write("Nothing else.", id="none", concepts=["snmp trap"])
     found = {hit.id: hit.parts for hit in mem.read("the gateway timeout")}
     assert set(found) == {"half", "word"}
     assert set(found["half"]) >= {"text", "concept"}
     assert "concept" not in found["word"]
+    alone = mem.read("an snmp trap")
+    assert ids(alone) == ["none"]
+    assert alone[0].score > 0.3
 
 
 def test_a_concept_on_many_notes_fills_the_page() -> None:

@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 
 from fastassoc.kernels import inline, jit
 
-__all__ = ["NONE", "count_lists", "gather_rows", "move_edges", "put_names", "scan_texts"]
+__all__ = [
+    "NONE",
+    "ascending",
+    "count_lists",
+    "first_at",
+    "gather_rows",
+    "length_of",
+    "move_edges",
+    "put_names",
+    "scan_texts",
+]
 
 NONE = np.uint64(0xFFFFFFFFFFFFFFFF)  # an edge that is free
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -193,7 +203,7 @@ def _scan_texts(
 
 
 @inline
-def _first(run: NDArray[np.uint64], key: np.uint64) -> int:
+def first_at(run: NDArray[np.uint64], key: np.uint64) -> int:
     """Where the first entry of a sorted run that is at least `key` lies."""
     low = 0
     high = run.size
@@ -207,12 +217,12 @@ def _first(run: NDArray[np.uint64], key: np.uint64) -> int:
 
 
 @inline
-def _length(run: NDArray[np.uint64], term: Whole) -> int:
+def length_of(run: NDArray[np.uint64], term: Whole) -> int:
     """Entries of `term` in a sorted run of ``term << 32 | row``."""
     if run.size == 0:
         return 0
-    low = _first(run, np.uint64(term) << np.uint64(32))
-    return _first(run, np.uint64(term + 1) << np.uint64(32)) - low
+    low = first_at(run, np.uint64(term) << np.uint64(32))
+    return first_at(run, np.uint64(term + 1) << np.uint64(32)) - low
 
 
 def _count_lists(
@@ -228,12 +238,12 @@ def _count_lists(
         count = 0
         if term < indptr.size - 1:
             count = indptr[term + 1] - indptr[term]
-        out[i] = count + _length(tail, term) + _length(late, term)
+        out[i] = count + length_of(tail, term) + length_of(late, term)
     return out
 
 
 @inline
-def _sorted(rows: NDArray[np.int64], most: Whole) -> NDArray[np.int64]:
+def ascending(rows: NDArray[np.int64], most: Whole) -> NDArray[np.int64]:
     """Rows in ascending order, none of them above `most`; by digits where they are many."""
     if rows.size <= FEW:
         return np.sort(rows)
@@ -306,8 +316,8 @@ def _gather_rows(
                 if term < indptr.size - 1:
                     low, high = indptr[term], indptr[term + 1]
             else:
-                low = np.int64(_first(run, np.uint64(term) << np.uint64(32)))
-                high = np.int64(_first(run, np.uint64(term + 1) << np.uint64(32)))
+                low = np.int64(first_at(run, np.uint64(term) << np.uint64(32)))
+                high = np.int64(first_at(run, np.uint64(term + 1) << np.uint64(32)))
             for j in range(low, high):
                 row = np.int64(base_rows[j]) if part == 0 else np.int64(run[j] & LAST)
                 if mapped:
@@ -319,7 +329,7 @@ def _gather_rows(
                     used += 1
                     most = max(most, row)
                 scratch[row] += weight
-    ordered = _sorted(touched[:used], most)
+    ordered = ascending(touched[:used], most)
     rows = np.empty(used, np.int64)
     sums = np.empty(used, np.float64)
     count = 0

@@ -36,7 +36,7 @@ Whole = Any  # int or a NumPy integer: mypy tells them apart, compiled code does
 
 BLOCK = 256
 FEW = 4096  # lists this short in all are walked at once
-FEW_IDS = 128  # terms that are compared one by one; they are most often few
+SPARE = 32  # places of a table of terms for each of them
 LAST = 0xFFFFFFFF
 
 
@@ -287,33 +287,30 @@ def _bm25_weights(
 ) -> None:
     """BM25 weight of ``ids[j]`` in ``at_rows[i]`` into ``out[i, j]``, from the forward lists.
 
-    The ids are distinct.
+    The ids are distinct; most terms of a row are none of them, which an open table tells at once.
     """
-    many = ids.size > FEW_IDS
-    order = np.argsort(ids) if many else np.empty(0, np.int64)
-    ordered = ids[order]
+    size = 64
+    while size < SPARE * ids.size:
+        size *= 2
+    last = size - 1
+    slots = np.zeros(size, np.int32)  # one more than the place of an id, 0 where there is none
+    for j in range(ids.size):
+        at = np.int64(ids[j]) & last
+        while slots[at] != 0:
+            at = (at + 1) & last
+        slots[at] = j + 1
     for i in range(at_rows.size):
         row = at_rows[i]
         for p in range(ptr[row], ptr[row + 1]):
-            j = -1
-            if many:
-                low, high = 0, ordered.size
-                while low < high:
-                    middle = (low + high) >> 1
-                    if ordered[middle] < flat[p]:
-                        low = middle + 1
-                    else:
-                        high = middle
-                if low < ordered.size and ordered[low] == flat[p]:
-                    j = order[low]
-            else:
-                for place in range(ids.size):
-                    if flat[p] == ids[place]:
-                        j = place
-            if j >= 0:
-                tf = np.float64(values[p])
-                norm = tf + k1 * (1.0 - b + b * lengths[row] / average)
-                out[i, j] = idf[j] * (k1 + 1.0) * tf / norm
+            at = np.int64(flat[p]) & last
+            while slots[at] != 0:
+                j = slots[at] - 1
+                if ids[j] == flat[p]:
+                    tf = np.float64(values[p])
+                    norm = tf + k1 * (1.0 - b + b * lengths[row] / average)
+                    out[i, j] = idf[j] * (k1 + 1.0) * tf / norm
+                    break
+                at = (at + 1) & last
 
 
 # --- the first k by score, then row ---------------------------------------------------------------

@@ -8,19 +8,30 @@ first note lacks. Where notes declare subjects, the first five are chosen togeth
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastassoc.kernels import bridge as kernels
+from fastassoc.kernels.board import (
+    absent,
+    first_allowed,
+    first_places,
+    merge_board,
+    most_held,
+    row_sums,
+    spread_places,
+)
+from fastassoc.kernels.bridge import Index, Pick, Reach
 from fastassoc.mentionindex import MentionView
-from fastassoc.postings import gather
+from fastassoc.postings import gather, zeros
 from fastassoc.query import Query
 from fastassoc.read.carried import Carried
 from fastassoc.read.learned import PARTS as TAUGHT
 from fastassoc.read.learned import Learned
 from fastassoc.read.lookup import Lookup, inside
-from fastassoc.read.ranks import Cosines, Parts, Scored, Way
+from fastassoc.read.ranks import Parts, Scored, Way
 from fastassoc.read.scan import Scan
 from fastassoc.settings import Settings
 from fastassoc.state import StateView
@@ -32,6 +43,8 @@ Rows = NDArray[np.int64]
 Scores = NDArray[np.float64]
 PARTS = ("vector", "text", "concept", "subject", "bridge", "pin", "cover", *TAUGHT, "links")
 NO_ROWS = np.empty(0, np.int64)
+MANY = 1 << 62  # concepts: no note has so many
+TOLD = 3  # concepts of a path, at most
 
 
 def score_bridge(
@@ -42,8 +55,8 @@ def score_bridge(
         raise ValueError("the bridge reads the text index")
     board = Board(view, view.text, view.mentions, settings, found)
     board.begin(pool)
-    first = board.order(board.first)  # notes with nothing are no answer, wherever they come from
-    first = first[board.first[first] > 0.0]
+    first = board.firsts(board.first, max(query.k, board.depth))
+    first = first[board.first[first] > 0.0]  # notes with nothing are no answer, come what may
     direct = set(board.rows[first[: query.k]].tolist())
     learned = Learned(view, view.text, view.mentions, settings, found, now)
     seeds, a = Seeds(board, learned), 0.0
@@ -58,25 +71,26 @@ def score_bridge(
         cover(board, seeds, a)
     add_learned(board, learned)
     links(board, now, pool)
-    made = {int(board.rows[place]): board.parts_at(place) for place in board.best(pool)}
+    places = board.firsts(board.score, pool)
+    made = board.parts_of([*board.rows[places].tolist(), *found.exact])
     totals = {row: math.fsum(parts.values()) for row, parts in made.items()}
-    order = sorted((row for row in made if totals[row] > 0.0), key=lambda r: (-totals[r], r))
+    order = [row for row in board.rows[places].tolist() if totals[row] > 0.0]
+    order.sort(key=lambda row: (-totals[row], row))
     if len(order) < pool and found.near is not None:
         # the nearest by vector are answers, in whichever half of the space: last, nearest first
-        score = board.score
-        last = [row for row in found.near[0].tolist() if score[board.place(row)] <= 0.0]
+        score, near = board.score, found.near[0]
+        last = near[score[board.rows.searchsorted(near)] <= 0.0].tolist()
         made.update((row, {"vector": 0.0}) for row in last)
         totals.update(dict.fromkeys(last, 0.0))
         direct.update(last)
         order += last
-    made.update((row, board.parts_at(board.place(row))) for row in found.exact)
     return Scored(
         [(row, totals[row]) for row in order[:pool]],
         direct,
         lambda row, score, asked: made[row],
-        {row: math.fsum(made[row].values()) for row in found.exact},
+        {row: totals[row] for row in found.exact},
         coverage=board.coverage(),
-        way=seeds.way,
+        way=seeds.tell(made).__getitem__,
         reached=seeds.reached,
     )
 
@@ -91,8 +105,8 @@ class Board:
     rows : int64 [m]
         Ascending; a place changes when others come in before it.
     words : float64 [m, t]
-        BM25 weight of each of the question's words, and of what is `Carried`, by the best note's
-        sum.
+        BM25 weight of each of the question's words, then of the concepts that are `Carried`, by the
+        best note's sum.
     parts : dict of str to float64 [m]
     beyond : float
         The most that a note can have which is not there.
@@ -109,23 +123,32 @@ class Board:
         self.view, self.text, self.mentions = view, text, mentions
         self.settings, self.rule, self.found = settings, settings.bridge, found
         # sums of floats go by name or by weight: numbers come from history
-        self.terms = sorted(map(int, found.terms), key=text.stem)
-        idf = np.array([text.idf(term) for term in self.terms])
+        self.asked_words = text.asked(found.terms)
         self.named = np.array(sorted(found.named, key=view.vocabulary.key), np.uint32)
         self.named_idf = self.concept_idf(self.named)
-        self.carried = Carried(view, text, found, self.terms, idf, self.named, self.named_idf)
-        self.idf = self.carried.idf
-        self.cap = max(self.rule.hub_least, self.rule.hub_share * mentions.n_live)
+        self.carried = Carried(view, text, found, self.named, self.named_idf)
+        self.idf = np.concatenate([self.asked_words.idf, self.carried.idf])
         rule = self.rule
         self.depth = max(rule.seeds, rule.gate_notes, rule.spread_pool, rule.pool)
+        self.index = Index(
+            mentions.postings.lists, mentions.rows_of, mentions.scan_of, mentions.void,
+            view.notes.subjects.lists, text.postings.lists, text.removed, text.capitals,
+        )  # fmt: skip
+        hub = max(rule.hub_least, rule.hub_share * mentions.n_live)
+        self.reach = Reach(
+            min(rule.max_df, hub), rule.mention, rule.subject, rule.saturation, rule.stem,
+            rule.capital_stem, rule.plain_stem, rule.rich_concepts if rule.capitals else MANY,
+        )  # fmt: skip
         self.rows = NO_ROWS
         self.words = np.zeros((0, len(self.idf)))
         self.parts = {name: np.zeros(0) for name in PARTS}
         self.asked = frozenset(found.named)
         self.asked_ids, self.asked_terms = np.sort(self.named), np.sort(found.terms)
-        self._near = Cosines(found)
         near, cosines = found.near or (NO_ROWS, np.zeros(0))
-        self._cosines = Lookup(near, np.maximum(cosines, 0.0))
+        cosines = np.maximum(cosines, 0.0)
+        self._near = Lookup(near, cosines)
+        self._highest = float(cosines[0]) if len(near) else 0.0
+        self._rest = float(cosines[-1]) if found.more else 0.0  # of every note further away
         self._top, self._n, self._all = 1.0, 0, True
         self.beyond, self.now = 0.0, 0
         self._subjects = Lookup(NO_ROWS, np.zeros(0))
@@ -136,39 +159,37 @@ class Board:
         view, found = self.view, self.found
         near = NO_ROWS if found.near is None else found.near[0]
         best = NO_ROWS
-        if self.terms:
+        if len(self.idf):
             # a note beyond these has as many before it, whatever k is
             self._n = max(pool, self.depth) + len(near)
             best = self._best()
-        said, gained = self._weights(np.concatenate([best[:1], self.carried.rows]))
-        self._top = float((said + gained).sum(axis=1).max(initial=0.0)) or 1.0
+            self._top = float(row_sums(self._weights(best[:1]))[0]) if len(best) else 1.0
+            self._top = self._top or 1.0
         if len(self.named):
-            idf = self.named_idf
-            subjects = view.notes.subjects
-            known = self.named < subjects.n_terms
-            rows, sums = gather(subjects, self.named[known], idf[known], found.allowed)
+            rows, sums = gather(view.notes.subjects, self.named, self.named_idf, found.allowed)
             self._subjects = Lookup(rows, sums)
             self.subject_top = float(sums.max()) if len(sums) else 1.0
-        exact = np.array(found.exact, np.int64)
-        self.add(np.concatenate([near, best, self.carried.rows, self._subjects.keys, exact]))
-        need, rest = max(pool, self.depth), self._near.rest
+        self.add(np.concatenate([near, best, self._subjects.keys, np.array(found.exact, np.int64)]))
+        need, rest = max(pool, self.depth), self._rest
         if rest and found.near and np.count_nonzero(found.near[1] > rest) < need:
             # all notes beyond the nearest are as near as the last: the first written come first
-            self.add(np.flatnonzero(found.allowed)[:need])
+            self.add(first_allowed(found.allowed, need))
         self._bound(best)
 
     def _best(self) -> Rows:
-        """The first `_n` notes by text."""
+        """The first `_n` notes by what they say and carry."""
         options = self.settings.bm25_k1, self.settings.bm25_b
-        rows, _ = self.text.best(self.found.terms, *options, self.found.allowed, self._n)
+        more = self.carried.add if len(self.carried.ids) else None
+        rows, _ = self.text.best_of(self.asked_words, *options, self.found.allowed, self._n, more)
         return rows.astype(np.int64)
 
     def _bound(self, best: Rows) -> None:
-        rest = self._near.rest / self._near.highest if self._near.highest else 0.0
+        rest = self._rest / self._highest if self._highest else 0.0
         self.beyond = self.rule.flat_share * rest
-        self._all = not self.terms or len(best) < self._n
+        self._all = not len(self.idf) or len(best) < self._n
         if not self._all:
-            self.beyond += float(self.parts["text"][self.place(int(best[-1]))])
+            last = self.place(int(best[-1]))
+            self.beyond += float(self.parts["text"][last] + self.parts["concept"][last])
 
     def deepen(self) -> bool:
         """Take in as many notes again by text; False where all are there."""
@@ -186,37 +207,42 @@ class Board:
         idf: Scores = np.log(1.0 + (self.mentions.n_live - df + 0.5) / (df + 0.5))
         return idf
 
-    def _weights(self, rows: Rows) -> tuple[Scores, Scores]:
-        """By word: what the texts of rows say, and what the notes carry beyond it."""
+    def _weights(self, rows: Rows) -> Scores:
+        """By word what rows say, then by concept what they carry, float64 [m, t + c]."""
         options = self.settings.bm25_k1, self.settings.bm25_b
-        said = np.zeros((len(rows), len(self.idf)))
-        said[:, : len(self.terms)] = self.text.weights(rows, self.terms, *options)
-        return said, self.carried.weights(rows, said[:, : len(self.terms)])
+        said = self.text.weights_of(rows, self.asked_words, *options)
+        if not len(self.carried.ids):
+            return said
+        return np.concatenate([said, self.carried.weights(rows)], axis=1)
 
     def add(self, rows: Rows) -> None:
         """Take in allowed rows that are not there yet."""
-        new = np.unique(rows)
-        new = new[~inside(new, self.rows)]
+        new = absent(rows, self.rows)
         if not len(new):
             return
-        said, gained = self._weights(new)
-        share, highest = self.rule.flat_share, self._near.highest
-        made = {
-            "text": (1.0 - share) * (said.sum(axis=1) / self._top),  # with the next 1 for the best
-            "concept": (1.0 - share) * (gained.sum(axis=1) / self._top),
-            "subject": self.rule.subject_weight * (self._subjects.of(new) / self.subject_top),
-        }
+        weights = self._weights(new)
+        share, highest = self.rule.flat_share, self._highest
+        said = len(self.asked_words.ids)
+        made = {"text": (1.0 - share) * (row_sums(weights[:, :said]) / self._top)}
+        if len(self.carried.ids):  # both together are 1 for the best
+            made["concept"] = (1.0 - share) * (row_sums(weights[:, said:]) / self._top)
+        if len(self._subjects.keys):
+            about = self._subjects.of(new) / self.subject_top
+            made["subject"] = self.rule.subject_weight * about
         if highest:
-            made["vector"] = share * (self._cosines.of(new, self._near.rest) / highest)
-        rows = np.concatenate([self.rows, new])
-        order = np.argsort(rows)
-        self.rows = rows[order]
-        self.words = np.concatenate([self.words, (said + gained) / self._top])[order]
+            made["vector"] = share * (self._near.of(new, self._rest) / highest)
         nothing = np.zeros(len(new))
-        self.parts = {
-            name: np.concatenate([column, made.get(name, nothing)])[order]
-            for name, column in self.parts.items()
-        }
+        fresh = np.array([made.get(name, nothing) for name in self.parts])
+        size = len(self.rows) + len(new)
+        merged = (
+            np.empty(size, np.int64),
+            np.empty((size, self.words.shape[1])),
+            np.empty((len(fresh), size)),
+        )
+        held = self.rows, self.words, np.array(list(self.parts.values()))
+        merge_board(*held, new, weights / self._top, fresh, *merged)
+        self.rows, self.words, table = merged
+        self.parts = dict(zip(self.parts, table, strict=True))
 
     def place(self, row: int) -> int:
         """Where a row is, -1 for one that is not there."""
@@ -231,7 +257,7 @@ class Board:
 
     @property
     def flat(self) -> Scores:
-        """Nearness and words, and the concepts that notes carry without a word."""
+        """Nearness, words, and the concepts that notes carry."""
         return self.parts["vector"] + self.parts["text"] + self.parts["concept"]
 
     @property
@@ -259,33 +285,32 @@ class Board:
         asked = found.asked_idf + self.carried.asked_idf
         if not asked:
             return None
-        held = ((self.words > 0.0) * self.idf).sum(axis=1).max(initial=0.0)
-        share = min(1.0, float(held) / asked)
+        share = min(1.0, most_held(self.words, self.idf) / asked)
         if found.near is None or not len(found.near[0]):
             sure = rule.sure_words * share + rule.sure_text
         else:
-            sure = rule.sure_share * share + rule.sure_cosine * self._near.highest
+            sure = rule.sure_share * share + rule.sure_cosine * self._highest
             sure += rule.sure_length * min(len(found.sought), 20) + rule.sure_vector
         return 1.0 / (1.0 + math.exp(-sure))
 
-    def order(self, scores: Scores) -> Rows:
-        """Places by score descending, then by order of writing."""
-        return np.argsort(-scores, kind="stable")
+    def firsts(self, scores: Scores, n: int) -> Rows:
+        """The first n places by score descending, then by order of writing."""
+        places: Rows = first_places(scores, n)
+        return places
 
-    def best(self, n: int) -> list[int]:
-        """The first n places by score."""
-        return list(self.order(self.score)[:n].tolist())
+    def parts_of(self, rows: Sequence[int]) -> dict[int, Parts]:
+        """By row, the parts of its score that are not 0."""
+        places = self.rows.searchsorted(rows)
+        columns = [column[places].tolist() for column in self.parts.values()]
+        made: dict[int, Parts] = {}
+        for row, values in zip(rows, zip(*columns, strict=True), strict=True):
+            held = {name: part for name, part in zip(self.parts, values, strict=True) if part}
+            made[row] = held or {"text": 0.0}
+        return made
 
-    def parts_at(self, place: int) -> Parts:
-        """The parts of a note's score that are not 0."""
-        held = {name: float(column[place]) for name, column in self.parts.items()}
-        return {name: value for name, value in held.items() if value} or {"text": 0.0}
-
-    def lender(self, row: int) -> int | None:
-        """The linked note that lent most to a note, None where none did."""
+    def lender(self, row: int) -> int:
+        """The linked note that lent most to a note to which one did."""
         lent = self.parts["links"]
-        if not lent[self.place(row)]:
-            return None
         least = self.settings.note_links.threshold
         others = self.view.note_links.neighbours(row, min_weight=least, now=self.now)[0].tolist()
         score = self.score - lent
@@ -293,114 +318,53 @@ class Board:
         worth = {other: round(float(score[self.place(other)]), 12) for other in there}
         return max(there, key=lambda other: (worth[other], -other))
 
-    def named_in(self, row: int) -> bool:
-        """Whether a note mentions a concept that the question names."""
-        return not self.asked.isdisjoint(self.mentions.of(row).tolist())
+    def worth(self, places: Rows) -> Scores:
+        """How much notes count as seeds, p(h)."""
+        first, named = self.first, self.mentioned(self.rows[places]).any(axis=1)
+        share: Scores = (first[places] / first.max()) ** self.rule.seed_power
+        return np.where(named, share, share * self.rule.unnamed)
+
+    def mentioned(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which of the question's concepts each row mentions, by name, bool [m, q]."""
+        out = np.zeros((len(rows), len(self.named)), np.bool_)
+        if len(self.named):
+            kernels.mentioned(self.index, rows, self.named, out)
+        return out
+
+    def about(self, rows: Rows) -> Scores:
+        """The idf of each of the question's concepts that is a subject of a row, [m, q]."""
+        out = np.zeros((len(rows), len(self.named)))
+        if len(self.named):
+            kernels.about(self.index.subjects, rows, self.named, self.named_idf, out)
+        return out
 
 
 class Seeds:
-    """Notes from which others are reached, and how strongly.
-
-    Attributes
-    ----------
-    likeness : dict of int to Lookup
-        For each seed L of the rows that share a bridge with it.
-    """
+    """Notes from which others are reached, and how."""
 
     def __init__(self, board: Board, learned: Learned) -> None:
         self._board, self._learned = board, learned
-        self.likeness: dict[int, Lookup] = {}
-        self._worth: dict[int, float] = {}
-        self._ways: dict[int, tuple[NDArray[np.uint32], Scores, NDArray[np.uint32], Scores]] = {}
         self._sources = NO_ROWS, NO_ROWS  # rows, and the seed that led to each, -1 for none
         self._picked: dict[int, int] = {}
-        self._told: dict[int, list[Way]] = {}
         self.reached: dict[int, float] = dict.fromkeys(board.asked, 1.0)
-
-    def worth(self, row: int) -> float:
-        """How much a note counts as a seed, p(h)."""
-        held = self._worth.get(row)
-        if held is None:
-            board, rule = self._board, self._board.rule
-            first = board.first
-            held = float((first[board.place(row)] / first.max()) ** rule.seed_power)
-            held = self._worth[row] = held if board.named_in(row) else held * rule.unnamed
-        return held
-
-    def ways(self, row: int) -> tuple[NDArray[np.uint32], Scores, NDArray[np.uint32], Scores]:
-        """The concepts and the stems that lead away from a note, each with w(c)."""
-        held = self._ways.get(row)
-        if held is None:
-            held = self._ways[row] = self._find_ways(row)
-        return held
-
-    def _find_ways(self, row: int) -> tuple[NDArray[np.uint32], Scores, NDArray[np.uint32], Scores]:
-        board, rule = self._board, self._board.rule
-        most = min(rule.max_df, board.cap)
-        concepts = board.mentions.of(row)
-        n_concepts = len(concepts)
-        concepts = concepts[~inside(concepts, board.asked_ids)]
-        df = board.mentions.dfs_of(concepts)
-        concepts, df = concepts[df <= most], df[df <= most]
-        stems = board.text.postings.row(row)[0]
-        stems = stems[~inside(stems, board.asked_terms)]
-        sdf = board.text.dfs_of(stems)
-        fits = (sdf >= 2) & (sdf <= most)
-        stems, sdf = stems[fits], sdf[fits]
-        factor = np.full(len(stems), rule.stem)
-        about = board.view.notes.subjects.row(row)[0]
-        if rule.capitals and len(about) and n_concepts >= rule.rich_concepts:
-            written = board.text.capitalised(stems)
-            factor = np.where(written, rule.capital_stem, rule.plain_stem)
-        stem_weights: Scores = factor * sdf**-0.5
-        order, stem_order = np.argsort(df, kind="stable"), np.argsort(-stem_weights, kind="stable")
-        concept_weights: Scores = df[order].astype(np.float64) ** -0.5
-        return concepts[order], concept_weights, stems[stem_order], stem_weights[stem_order]
-
-    def like(self, row: int) -> Lookup:
-        """L(h, n) for every allowed note n that shares a bridge with h."""
-        held = self.likeness.get(row)
-        if held is None:
-            held = self.likeness[row] = self._find_like(row)
-        return held
-
-    def _find_like(self, row: int) -> Lookup:
-        board, rule = self._board, self._board.rule
-        allowed = board.found.allowed
-        concepts, weights, stems, stem_weights = self.ways(row)
-        subjects = board.view.notes.subjects
-        about = concepts < subjects.n_terms
-        found = [
-            board.mentions.gather(concepts, rule.mention * weights, allowed),
-            gather(subjects, concepts[about], rule.subject * weights[about], allowed),
-            gather(board.text.postings, stems, rule.mention * stem_weights, allowed),
-        ]
-        rows = np.unique(np.concatenate([rows for rows, _ in found]))
-        total = np.zeros(len(rows))
-        for some, sums in found:
-            total[np.searchsorted(rows, some)] += sums
-        total = total / (total + rule.saturation)
-        others = rows != row
-        return Lookup(rows[others], total[others])
 
     def cross(self, seeds: Sequence[int]) -> None:
         """Reach other notes from the seeds; each gains by its best way."""
-        board, rule = self._board, self._board.rule
-        reached = [self.like(seed).keys for seed in seeds]
-        board.add(np.concatenate(reached) if reached else NO_ROWS)
-        best = np.zeros(len(board.rows))
-        source = np.full(len(board.rows), -1, np.int64)
-        for seed in seeds:
-            like = self.like(seed)
-            places = board.places(like.keys)
-            open_ = board.words[board.place(seed)] == 0.0
-            gap = board.words[places][:, open_].sum(axis=1)
-            way = self.worth(seed) * like.values * (rule.base + gap)
-            better = way > best[places]
-            best[places[better]] = way[better]
-            source[places[better]] = seed
-        board.parts["bridge"] = rule.weight * best
-        self._sources = board.rows, source
+        board, rule, allowed = self._board, self._board.rule, self._board.found.allowed
+        rows = np.array(seeds, np.int64)
+        reached, likeness, ptr = kernels.reach(
+            board.index, board.reach, rows, board.asked_ids, board.asked_terms, allowed,
+            zeros("rows", len(allowed)),
+        )  # fmt: skip
+        board.add(reached)
+        places = board.rows.searchsorted(rows)
+        best, source = np.zeros(len(board.rows)), np.full(len(board.rows), -1, np.int64)
+        kernels.cross(
+            board.rows, board.words, places, board.worth(places), reached, likeness, ptr,
+            rule.base, zeros("places", len(allowed)), best, source,
+        )  # fmt: skip
+        board.parts["bridge"][:] = rule.weight * best
+        self._sources = board.rows, np.append(rows, -1)[source]
 
     def came_from(self, row: int, source: int) -> None:
         """Say which pick led to a note."""
@@ -414,68 +378,73 @@ class Seeds:
         found = self._picked.get(row, found)
         return None if found < 0 else found
 
-    def way(self, row: int) -> list[Way]:
-        """How the question led to a note; see `_find_way`."""
-        held = self._told.get(row)
-        if held is None:
-            held = self._told[row] = self._find_way(row)
-        return held
-
-    def _find_way(self, row: int) -> list[Way]:
-        """How the question led to a note: over its own concepts, or by a seed over what it names.
+    def tell(self, made: Mapping[int, Parts]) -> dict[int, list[Way]]:
+        """How the question led to notes: over its own concepts, or by a seed over what it names.
 
         Of the concepts that the seed leads over, the three with the largest shares of L; equals by
         name, for numbers come from history.
         """
-        board, rule = self._board, self._board.rule
-        source = self.source_of(row)
-        own, key = board.mentions.of(row), board.view.vocabulary.key
-        way: list[Way] = [
-            ("into", c, row) for c in sorted(board.asked.intersection(own.tolist()), key=key)
-        ]
+        board = self._board
+        key = board.view.vocabulary.key
+        sources = {row: self.source_of(row) for row in made}
+        led = {row: source for row, source in sources.items() if source is not None}
+        asked_in = self._asked_in([*made, *led.values()])
         taught = self._learned.shares
-        way += self._learned.way(row)
-        for concept in (a for kind, a, _ in way if kind == "into" and a in taught):
-            self.reached[concept] = max(taught[concept], self.reached.get(concept, 0.0))
-        lender = board.lender(row)
-        if lender is not None:
-            way.append(("note", lender, row))
-        if source is None:
-            return way
-        concepts, weights, _, _ = self.ways(source)
-        about = inside(concepts, np.sort(board.view.notes.subjects.row(row)[0]))
-        shares = weights * (rule.mention * inside(concepts, own) + rule.subject * about)
-        given = [
-            (-share, key(c), c) for c, share in zip(concepts.tolist(), shares.tolist(), strict=True)
-        ]
-        taken = [(c, -share) for share, _, c in sorted(given)[:3] if share]
-        if taken:
-            led = board.asked.intersection(board.mentions.of(source).tolist())
-            way += [("into", c, source) for c in sorted(led, key=key)[:1]]
-        for concept, share in taken:
-            both = share + taught.get(concept, 0.0)
-            self.reached[concept] = max(both, self.reached.get(concept, 0.0))
-            way += [("out of", source, concept), ("into", concept, row)]
-        return way
+        ways: dict[int, list[Way]] = {}
+        for row, parts in made.items():
+            way = ways[row] = [("into", c, row) for c in asked_in[row]]
+            way += self._learned.way(row)
+            for concept in (a for kind, a, _ in way if kind == "into" and a in taught):
+                self.reached[concept] = max(taught[concept], self.reached.get(concept, 0.0))
+            if parts.get("links"):
+                way.append(("note", board.lender(row), row))
+        if not led:
+            return ways
+        concepts, shares, ptr = kernels.strongest(
+            board.index, board.reach, np.array(list(led.values()), np.int64),
+            np.array(list(led), np.int64), board.asked_ids, TOLD,
+        )  # fmt: skip
+        given = [(-w, key(c), c) for c, w in zip(concepts.tolist(), shares.tolist(), strict=True)]
+        ends = ptr.tolist()
+        for place, (row, source) in enumerate(led.items()):
+            taken = sorted(given[ends[place] : ends[place + 1]])[:TOLD]
+            way = ways[row]
+            if taken:
+                way += [("into", c, source) for c in asked_in[source][:1]]
+            for share, _, concept in taken:
+                both = taught.get(concept, 0.0) - share
+                self.reached[concept] = max(both, self.reached.get(concept, 0.0))
+                way += [("out of", source, concept), ("into", concept, row)]
+        return ways
+
+    def _asked_in(self, rows: Sequence[int]) -> dict[int, list[int]]:
+        """By row, the question's concepts that it mentions, by name."""
+        board = self._board
+        if not len(board.named):
+            return {row: [] for row in rows}
+        named, held = board.named.tolist(), board.mentioned(np.array(rows, np.int64)).tolist()
+        return {
+            row: [c for c, there in zip(named, mine, strict=True) if there]
+            for row, mine in zip(rows, held, strict=True)
+        }
 
 
 def pin(board: Board) -> None:
     """Keep the first note by nearness and words in front: easy questions stay easy."""
     flat = board.flat
-    if not board.rule.pin or not len(flat) or flat.max() <= 0.0:
+    if not board.rule.pin or not len(flat):
         return
-    place = int(board.order(flat)[0])
-    score = board.score
-    board.parts["pin"][place] = max(0.0, score.max() + board.rule.pin_lift - score[place])
+    place = int(flat.argmax())
+    if flat[place] > 0.0:
+        score = board.score
+        board.parts["pin"][place] = max(0.0, score.max() + board.rule.pin_lift - score[place])
 
 
 def add_learned(board: Board, learned: Learned) -> None:
     """Add what outcomes taught, after the pin, so that a note rated wrong can leave first place."""
     board.add(learned.rows)
-    gains = (learned.notes, learned.concepts)
-    board.parts.update(
-        (name, gain.of(board.rows)) for name, gain in zip(TAUGHT, gains, strict=True)
-    )
+    for name, gain in zip(TAUGHT, (learned.notes, learned.concepts), strict=True):
+        board.parts[name] = gain.of(board.rows)
 
 
 # -- the covering pick ----------------------------------------------------------------------------
@@ -484,7 +453,8 @@ def add_learned(board: Board, learned: Learned) -> None:
 def gate(board: Board, first: Rows) -> float:
     """How much of the question the first notes leave open, in [0, 1]; 0 unless they have titles."""
     rule, top = board.rule, first[: board.rule.gate_notes]
-    titled = sum(len(board.view.notes.subjects.row(row)[0]) > 0 for row in board.rows[top].tolist())
+    rows, ptr = board.rows[top], board.index.subjects.ptr
+    titled = np.count_nonzero(ptr[rows + 1] > ptr[rows])
     if not len(board.idf) or titled < rule.titled_share * len(top):
         return 0.0
     left = ((board.words[top] == 0.0) * board.idf).sum(axis=1).min()
@@ -495,90 +465,35 @@ def gate(board: Board, first: Rows) -> float:
 def spread_seeds(board: Board, first: Rows, a: float) -> list[int]:
     """Seeds that cover one another's words and subjects the least."""
     rule, pool = board.rule, first[: board.rule.spread_pool]
-    words, score = board.words[pool], board.first[pool]
-    about = Abouts(board, board.rows[pool])
-    held = np.zeros(words.shape[1], np.bool_)
-    same = np.zeros(len(board.named), np.bool_)
-    taken: list[int] = []
-    left = np.ones(len(pool), np.bool_)
-    while len(taken) < min(rule.spread_seeds, len(pool)):
-        loss = rule.spread_words * words[:, held].sum(axis=1)
-        loss += rule.spread_subjects * about.weights[:, same].sum(axis=1) / board.subject_top
-        value = np.where(left, score - a * loss, -np.inf)
-        place = first_of(value)
-        left[place] = False
-        held |= words[place] > 0.0
-        same |= about.weights[place] > 0.0
-        taken.append(int(board.rows[pool[place]]))
-    return taken
-
-
-def first_of(values: Scores) -> int:
-    """Where the largest value is; of equals the first.
-
-    Equal but for rounding: where every word is covered, what is left of many notes is 0.
-    """
-    return int(np.argmax(np.round(values, 12)))
-
-
-class Abouts:
-    """Which of some notes declare which of the question's concepts as their subjects.
-
-    Attributes
-    ----------
-    weights : float64 [m, q]
-        The concept's idf where the note is about it.
-    sets : list of set of int
-        All subjects of each note.
-    """
-
-    def __init__(self, board: Board, rows: Rows) -> None:
-        subjects = board.view.notes.subjects
-        self.sets = [set(subjects.row(row)[0].tolist()) for row in rows.tolist()]
-        asked = list(
-            zip(board.named.tolist(), board.concept_idf(board.named).tolist(), strict=True)
-        )
-        found = [[idf if c in about else 0.0 for c, idf in asked] for about in self.sets]
-        self.weights = np.array(found).reshape(len(rows), len(asked))
+    taken = spread_places(
+        board.words[pool], board.about(board.rows[pool]), board.first[pool], rule.spread_seeds,
+        a * rule.spread_words, a * rule.spread_subjects / board.subject_top,
+    )  # fmt: skip
+    return list(board.rows[pool[taken]].tolist())
 
 
 def cover(board: Board, seeds: Seeds, a: float) -> None:
     """Choose the first notes together, and deal the scores of the pool along the new order."""
-    rule = board.rule
+    rule, allowed = board.rule, board.found.allowed
     score = board.score
-    pool = board.order(score)[: rule.pool]
+    pool = board.firsts(score, rule.pool)
     pool = pool[score[pool] > 0.0]
-    rows, words, base = board.rows[pool], board.words[pool], score[pool]
-    about = Abouts(board, rows)
-    words_held = words > 0.0
-    same = np.zeros(words.shape, np.bool_)  # words that picks with a subject of the note hold
-    mentioned: set[int] = set()
+    rows, base = board.rows[pool], score[pool]
     log_n = math.log(1.0 + board.mentions.n_live)
-    picks = [0]
-    best, source = np.zeros(len(rows)), np.full(len(rows), -1, np.int64)
-    while len(picks) < min(rule.picks, len(pool)):
-        last = int(rows[picks[-1]])
-        way = seeds.worth(last) * seeds.like(last).of(rows)
-        source[way > best] = last
-        best = np.maximum(best, way)
-        mentioned.update(board.mentions.of(last).tolist())
-        alike = [not about.sets[picks[-1]].isdisjoint(mine) for mine in about.sets]
-        same[alike] |= words_held[picks[-1]]
-        held = words_held[picks].any(axis=0)
-        named = np.array([c in mentioned for c in board.named.tolist()], np.bool_)
-        loss = rule.pick_covered * words[:, held].sum(axis=1)
-        loss += rule.pick_same * (words * same).sum(axis=1)
-        value = base - rule.pick_loss * a * loss
-        value += rule.pick_gain * a * best * (rule.base + words[:, ~held].sum(axis=1))
-        value += rule.pick_open * a * about.weights[:, ~named].sum(axis=1) / log_n
-        value[picks] = -np.inf
-        pick = first_of(value)
-        if source[pick] >= 0:
-            seeds.came_from(int(rows[pick]), int(source[pick]))
-        picks.append(pick)
-    others = [place for place in range(len(rows)) if place not in set(picks)]
+    pick = Pick(
+        rule.picks, rule.base, a * rule.pick_loss, rule.pick_covered, rule.pick_same,
+        a * rule.pick_gain, a * rule.pick_open / log_n,
+    )  # fmt: skip
+    picks, sources = kernels.cover(
+        board.index, board.reach, pick, rows, board.words[pool], base, board.worth(pool),
+        board.about(rows), board.named, board.asked_ids, board.asked_terms, allowed,
+        zeros("rows", len(allowed)), zeros("places", len(allowed)),
+    )  # fmt: skip
+    for place, source in zip(picks.tolist(), sources.tolist(), strict=True):
+        if source >= 0:
+            seeds.came_from(int(rows[place]), int(rows[source]))
     dealt = np.sort(base)[::-1] - rule.deal * np.arange(len(rows))
-    order = np.array([*picks, *others])
+    order = np.concatenate([picks, np.delete(np.arange(len(rows)), picks)])
     board.parts["cover"][pool[order]] = dealt - base[order]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -40,12 +40,16 @@ def explain(
     coverage = found.coverage if scored.coverage is None else scored.coverage
     hits: list[Hit] = []
     reached: dict[str, float] = {}
-    name = view.vocabulary.name
+    names = view.vocabulary.names()
+
+    def name(concept: int) -> str:
+        return names[concept] or ""
+
     for one, cosine in zip(placed, cosines, strict=True):
         # by counts, what links bring is part of every score; else of an associated note's only
         told = rank in {"counts", "bridge"} or one.source == "association"
         through = paths.through(one) if told else []
-        hit = hit_of(view, one, paths.path(one, through), through, coverage, cosine)
+        hit = hit_of(view, name, one, paths.path(one, through), through, coverage, cosine)
         hits.append(hit)
         reached.update({name(concept): paths.strengths[concept] for concept in through})
     if query.order_by == "recency":
@@ -85,6 +89,7 @@ class Paths:
         self._settings = settings
         self._now = now
         self._links: dict[int, list[Step]] = {}
+        self._names = view.vocabulary.names()
         self.named = set(found.named)
         self.strengths: dict[int, float] = {}  # of the expanded concepts that hits carry
 
@@ -103,7 +108,7 @@ class Paths:
         """The expanded concepts that a note carries, by name."""
         if self._scored.way is not None:
             way = self._scored.way(one.row)
-            last = {a for kind, a, b in way if (kind, b) == ("into", one.row)}
+            last = {a for kind, a, b in way if b == one.row and kind == "into"}
             self.strengths.update({c: self._scored.reached[c] for c in last})
             return sorted((c for c in last if c not in self.named), key=self._concept)
         return sorted((c for c in one.concepts if c in self.strengths), key=self._concept)
@@ -168,7 +173,7 @@ class Paths:
         return Step(source, target, layer, weight, written, weight - written)
 
     def _concept(self, concept: int) -> str:
-        return self._view.vocabulary.name(concept)
+        return self._names[concept] or ""
 
     def _note(self, row: int) -> str:
         return self._view.notes.table.ids[row]
@@ -181,6 +186,7 @@ def carries(concept: str, note: str) -> Step:
 
 def hit_of(
     view: StateView,
+    name: Callable[[int], str],
     one: Placed,
     path: list[Step],
     through: Sequence[int],
@@ -188,8 +194,7 @@ def hit_of(
     cosine: float | None,
 ) -> Hit:
     """A hit with its reasons."""
-    table, name = view.notes.table, view.vocabulary.name
-    row = one.row
+    table, row = view.notes.table, one.row
     rank_score = one.rank_score
     importance = table.plain["importance"][row]
     return Hit(

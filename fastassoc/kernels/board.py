@@ -1,0 +1,225 @@
+"""Kernels of the board: notes by row that can come first, and which of them do."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastassoc.kernels import inline, jit
+from fastassoc.kernels.mentions import ascending
+from fastassoc.kernels.vectors import rise, sink, worse
+
+__all__ = [
+    "absent",
+    "first_allowed",
+    "first_of",
+    "first_places",
+    "merge_board",
+    "most_held",
+    "row_sums",
+    "spread_places",
+]
+
+
+def _absent(rows: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The distinct ones of some rows that are not known, int64 [m]; these and the known ascend."""
+    most = np.int64(0)
+    for i in range(rows.size):
+        most = max(most, rows[i])
+    ordered = ascending(rows, most)
+    out = np.empty(rows.size, np.int64)
+    used = 0
+    at = 0
+    for i in range(ordered.size):
+        row = ordered[i]
+        if i > 0 and row == ordered[i - 1]:
+            continue
+        while at < known.size and known[at] < row:
+            at += 1
+        if at < known.size and known[at] == row:
+            continue
+        out[used] = row
+        used += 1
+    return out[:used]
+
+
+absent = jit(_absent)
+
+
+def _merge_board(
+    rows: NDArray[np.int64],
+    words: NDArray[np.float64],
+    parts: NDArray[np.float64],
+    new: NDArray[np.int64],
+    new_words: NDArray[np.float64],
+    new_parts: NDArray[np.float64],
+    out_rows: NDArray[np.int64],
+    out_words: NDArray[np.float64],
+    out_parts: NDArray[np.float64],
+) -> None:
+    """Merge ascending rows, their words float64 [m, t] and their parts float64 [p, m]."""
+    i, j = 0, 0
+    for at in range(out_rows.size):
+        if j == new.size or (i < rows.size and rows[i] < new[j]):
+            out_rows[at] = rows[i]
+            for t in range(words.shape[1]):
+                out_words[at, t] = words[i, t]
+            for p in range(parts.shape[0]):
+                out_parts[p, at] = parts[p, i]
+            i += 1
+        else:
+            out_rows[at] = new[j]
+            for t in range(words.shape[1]):
+                out_words[at, t] = new_words[j, t]
+            for p in range(parts.shape[0]):
+                out_parts[p, at] = new_parts[p, j]
+            j += 1
+
+
+merge_board = jit(_merge_board)
+
+
+def _row_sums(words: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums over the columns of float64 [m, t], one after another."""
+    out = np.zeros(words.shape[0], np.float64)
+    for i in range(words.shape[0]):
+        total = 0.0
+        for t in range(words.shape[1]):
+            total += words[i, t]
+        out[i] = total
+    return out
+
+
+row_sums = jit(_row_sums)
+
+
+def _most_held(words: NDArray[np.float64], idf: NDArray[np.float64]) -> float:
+    """The largest idf of the words that one row holds, of float64 [m, t]."""
+    best = 0.0
+    for i in range(words.shape[0]):
+        total = 0.0
+        for t in range(words.shape[1]):
+            if words[i, t] > 0.0:
+                total += idf[t]
+        best = max(best, total)
+    return best
+
+
+most_held = jit(_most_held)
+
+
+def _first_places(scores: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+    """Places of the first n scores, descending, equal ones by place, int64 [at most n]."""
+    n = min(n, scores.size)
+    best = np.empty(n, np.float64)
+    places = np.empty(n, np.int64)
+    size = 0
+    for place in range(scores.size):
+        score = scores[place]
+        if size < n:
+            best[size] = score
+            places[size] = place
+            rise(best, places, size)
+            size += 1
+        elif n > 0 and worse(best[0], places[0], score, place):
+            best[0] = score
+            places[0] = place
+            sink(best, places, size)
+    for last in range(size - 1, 0, -1):  # the worst goes to the end, again and again
+        best[0], best[last] = best[last], best[0]
+        places[0], places[last] = places[last], places[0]
+        sink(best, places, last)
+    return places
+
+
+first_places = jit(_first_places)
+
+
+def _first_allowed(allowed: NDArray[np.uint8], n: int) -> NDArray[np.int64]:
+    """The first n allowed rows, int64 [at most n]."""
+    out = np.empty(min(n, allowed.size), np.int64)
+    used = 0
+    for row in range(allowed.size):
+        if used == out.size:
+            break
+        if allowed[row] != 0:
+            out[used] = row
+            used += 1
+    return out[:used]
+
+
+first_allowed = jit(_first_allowed)
+
+
+@inline
+def first_of(values: NDArray[np.float64]) -> int:
+    """Where the largest value is; of equals the first.
+
+    Equal but for rounding: where every word is covered, what is left of many notes is 0.
+    """
+    place = 0
+    best = -math.inf
+    for i in range(values.size):
+        value = np.rint(values[i] * 1e12) / 1e12
+        if value > best:
+            best = value
+            place = i
+    return place
+
+
+def _spread_places(
+    words: NDArray[np.float64],
+    subjects: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    many: int,
+    per_word: float,
+    per_subject: float,
+) -> NDArray[np.int64]:
+    """Notes that cover one another's words and subjects the least.
+
+    One after another the largest of its score less `per_word` of its words that one of the taken
+    holds, and `per_subject` of its subjects that one of them has.
+
+    Parameters
+    ----------
+    words, subjects : float64[m, t], float64[m, q]
+    scores : float64[m]
+    many : int
+    per_word, per_subject : float
+
+    Returns
+    -------
+    int64[min(many, m)]
+    """
+    m = scores.size
+    many = min(many, m)
+    taken = np.empty(many, np.int64)
+    left = np.ones(m, np.bool_)
+    held = np.zeros(words.shape[1], np.bool_)
+    same = np.zeros(subjects.shape[1], np.bool_)
+    values = np.empty(m, np.float64)
+    for n in range(many):
+        for i in range(m):
+            values[i] = -math.inf
+            if left[i]:
+                covered, shared = 0.0, 0.0
+                for t in range(held.size):
+                    if held[t]:
+                        covered += words[i, t]
+                for q in range(same.size):
+                    if same[q]:
+                        shared += subjects[i, q]
+                values[i] = scores[i] - (per_word * covered + per_subject * shared)
+        place = first_of(values)
+        left[place] = False
+        taken[n] = place
+        for t in range(held.size):
+            held[t] = held[t] or words[place, t] > 0.0
+        for q in range(same.size):
+            same[q] = same[q] or subjects[place, q] > 0.0
+    return taken
+
+
+spread_places = jit(_spread_places)

@@ -1,0 +1,652 @@
+"""Kernels of the bridge: from seeds over what they name to others, and the first ones chosen.
+
+Lists, rules and statistics come as named tuples of arrays and numbers. Every sum of floats goes by
+weight or by name, never by number, so that it does not depend on what came before. Scratch is by
+row, all zeros before and after a call.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastassoc.kernels import inline, jit
+from fastassoc.kernels.board import first_of
+from fastassoc.kernels.mentions import first_at, length_of
+
+__all__ = [
+    "Index",
+    "Lists",
+    "Pick",
+    "Reach",
+    "about",
+    "add_carried",
+    "carried",
+    "cover",
+    "cross",
+    "given",
+    "mentioned",
+    "reach",
+    "strongest",
+]
+
+LAST = np.uint64(0xFFFFFFFF)
+
+Whole = Any  # int or a NumPy integer: mypy tells them apart, compiled code does not
+
+
+class Lists(NamedTuple):
+    """Posting lists and forward lists; see `postings.PostingsView`."""
+
+    indptr: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    tail: NDArray[np.uint64]
+    late: NDArray[np.uint64]
+    flat: NDArray[np.uint32]
+    ptr: NDArray[np.int64]
+
+
+class Index(NamedTuple):
+    """What notes mention, declare and say, and how often.
+
+    `rows_of`, `scan_of` and `void` (int32) are those of `mentionindex.MentionView`; `removed`
+    (int64 [terms or fewer]) and `capitals` (int64 [terms, 2]) those of `text.TextView`.
+    """
+
+    mentions: Lists
+    rows_of: NDArray[np.int32]
+    scan_of: NDArray[np.int32]
+    void: NDArray[np.int32]
+    subjects: Lists
+    stems: Lists
+    removed: NDArray[np.int64]
+    capitals: NDArray[np.int64]
+
+
+class Reach(NamedTuple):
+    """What leads from a note to others, and how strongly; see `settings.BridgeRule`.
+
+    A concept or stem on more than `most` notes leads nowhere; a note is rich from `rich` concepts
+    on.
+    """
+
+    most: float
+    mention: float
+    subject: float
+    saturation: float
+    stem: float
+    capital_stem: float
+    plain_stem: float
+    rich: int
+
+
+class Pick(NamedTuple):
+    """What a pick of the covering pick gains and loses; see `settings.BridgeRule`."""
+
+    many: int
+    base: float
+    loss: float
+    covered: float
+    same: float
+    gain: float
+    open: float
+
+
+# -- small sets -----------------------------------------------------------------------------------
+
+
+@inline
+def _inside(value: Whole, known: NDArray[np.uint32]) -> bool:
+    """Whether a value stands among a few ascending ones."""
+    low, high = 0, known.size
+    while low < high:
+        middle = (low + high) >> 1
+        if known[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < known.size and known[low] == value)
+
+
+@inline
+def _holds(lists: Lists, row: Whole, term: Whole) -> bool:
+    """Whether a row of the forward lists holds a term."""
+    found = False
+    for at in range(lists.ptr[row], lists.ptr[row + 1]):
+        if lists.flat[at] == term:
+            found = True
+            break
+    return found
+
+
+@inline
+def _df(lists: Lists, void: Any, term: Whole) -> Whole:
+    """Live rows of a term: the length of its lists, less what is void."""
+    term = np.int64(term)
+    size = np.int64(0)
+    if term < lists.indptr.size - 1:
+        size = lists.indptr[term + 1] - lists.indptr[term]
+    size += length_of(lists.tail, term) + length_of(lists.late, term)
+    if term < void.size:
+        size -= np.int64(void[term])
+    return size
+
+
+def _mentioned(
+    index: Index, rows: NDArray[np.int64], named: NDArray[np.uint32], out: NDArray[np.bool_]
+) -> None:
+    """Which of some concepts each row mentions, into `out` bool [m, q]."""
+    for i in range(rows.size):
+        scan = np.int64(index.scan_of[rows[i]])
+        for q in range(named.size):
+            out[i, q] = scan >= 0 and _holds(index.mentions, scan, named[q])
+
+
+mentioned = jit(_mentioned)
+
+
+def _about(
+    subjects: Lists,
+    rows: NDArray[np.int64],
+    named: NDArray[np.uint32],
+    idf: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """The idf of each named concept that each row declares, else 0, into `out` float64 [m, q]."""
+    for i in range(rows.size):
+        for j in range(named.size):
+            out[i, j] = idf[j] if _holds(subjects, rows[i], named[j]) else 0.0
+
+
+about = jit(_about)
+
+
+# -- concepts that notes carry without being about them -------------------------------------------
+
+
+def _carried(
+    lists: Lists,
+    subjects: Lists,
+    rows: NDArray[np.int64],
+    ids: NDArray[np.uint32],
+    idf: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """The idf of each concept that each row carries and does not declare, into float64 [m, c]."""
+    for i in range(rows.size):
+        for j in range(ids.size):
+            held = _holds(lists, rows[i], ids[j]) and not _holds(subjects, rows[i], ids[j])
+            out[i, j] = idf[j] if held else 0.0
+
+
+carried = jit(_carried)
+
+
+@inline
+def _span(lists: Lists, part: Whole, term: Whole) -> tuple[Whole, Whole]:
+    """Where the entries of a term lie in its base (0), tail (1) or late (2) list."""
+    run = lists.tail if part == 1 else lists.late
+    low: Whole = np.int64(0)
+    high: Whole = np.int64(0)
+    if part == 0:
+        if term < lists.indptr.size - 1:
+            low, high = lists.indptr[term], lists.indptr[term + 1]
+    elif run.size > 0:
+        low = np.int64(first_at(run, np.uint64(term) << np.uint64(32)))
+        high = np.int64(first_at(run, np.uint64(term + 1) << np.uint64(32)))
+    return low, high
+
+
+def _given(
+    lists: Lists, subjects: Lists, allowed: NDArray[np.uint8], ids: NDArray[np.uint32]
+) -> NDArray[np.bool_]:
+    """Whether an allowed row carries each concept and does not declare it, bool [c]."""
+    out = np.zeros(ids.size, np.bool_)
+    for i in range(ids.size):
+        for part in range(3):
+            run = lists.tail if part == 1 else lists.late
+            low, high = _span(lists, part, np.int64(ids[i]))
+            for j in range(low, high):
+                row = np.int64(lists.rows[j]) if part == 0 else np.int64(run[j] & LAST)
+                if allowed[row] != 0 and not _holds(subjects, row, ids[i]):
+                    out[i] = True
+                    break
+            if out[i]:
+                break
+    return out
+
+
+given = jit(_given)
+
+
+def _add_carried(
+    lists: Lists,
+    subjects: Lists,
+    ids: NDArray[np.uint32],
+    idf: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Add the idf of each concept to the rows that carry it and do not declare it."""
+    for i in range(ids.size):
+        for part in range(3):
+            run = lists.tail if part == 1 else lists.late
+            low, high = _span(lists, part, np.int64(ids[i]))
+            for j in range(low, high):
+                row = np.int64(lists.rows[j]) if part == 0 else np.int64(run[j] & LAST)
+                if not _holds(subjects, row, ids[i]):
+                    out[row] += idf[i]
+
+
+add_carried = jit(_add_carried)
+
+
+# -- ways to other notes --------------------------------------------------------------------------
+
+
+@inline
+def _concepts_from(
+    index: Index,
+    rule: Reach,
+    row: Whole,
+    asked: NDArray[np.uint32],
+) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """Concepts that lead away from a note with their weights, the rarest first."""
+    scan = np.int64(index.scan_of[row])
+    first, stop = np.int64(0), np.int64(0)
+    if scan >= 0:
+        first, stop = index.mentions.ptr[scan], index.mentions.ptr[scan + 1]
+    ids = np.empty(stop - first, np.uint32)
+    weights = np.empty(stop - first, np.float64)
+    used = 0
+    for at in range(first, stop):
+        concept = index.mentions.flat[at]
+        if _inside(concept, asked):
+            continue
+        df = _df(index.mentions, index.void, concept)
+        if df <= rule.most:
+            ids[used] = concept
+            weights[used] = 1.0 / math.sqrt(np.float64(df))
+            used += 1
+    order = np.argsort(-weights[:used])
+    return ids[:used][order], weights[:used][order]
+
+
+@inline
+def _stems_from(
+    index: Index,
+    rule: Reach,
+    row: Whole,
+    asked: NDArray[np.uint32],
+) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """Stems that lead away from a note with their weights, the strongest first."""
+    first, stop = index.stems.ptr[row], index.stems.ptr[row + 1]
+    scan = np.int64(index.scan_of[row])
+    rich = False
+    if scan >= 0 and index.subjects.ptr[row + 1] > index.subjects.ptr[row]:
+        rich = index.mentions.ptr[scan + 1] - index.mentions.ptr[scan] >= rule.rich
+    ids = np.empty(stop - first, np.uint32)
+    weights = np.empty(stop - first, np.float64)
+    used = 0
+    for at in range(first, stop):
+        stem = index.stems.flat[at]
+        df = _df(index.stems, index.removed, stem)
+        if df < 2 or df > rule.most or _inside(stem, asked):
+            continue
+        factor = rule.stem
+        if rich:
+            capital = 2 * index.capitals[stem, 0] > index.capitals[stem, 1]
+            factor = rule.capital_stem if capital else rule.plain_stem
+        ids[used] = stem
+        weights[used] = factor * (1.0 / math.sqrt(np.float64(df)))
+        used += 1
+    order = np.argsort(-weights[:used])
+    return ids[:used][order], weights[:used][order]
+
+
+@inline
+def _room(lists: Lists, ids: NDArray[np.uint32]) -> Whole:
+    """Entries of the lists of some terms, void ones included."""
+    room = np.int64(0)
+    none = np.empty(0, np.int64)
+    for i in range(ids.size):
+        room += _df(lists, none, ids[i])
+    return room
+
+
+@inline
+def _walk(
+    lists: Lists,
+    rows_of: NDArray[np.int32],
+    mapped: bool,
+    ids: NDArray[np.uint32],
+    weights: NDArray[np.float64],
+    factor: float,
+    allowed: NDArray[np.uint8],
+    sums: NDArray[np.float64],
+    touched: NDArray[np.int64],
+    used: Whole,
+) -> Whole:
+    """Add the weight of each term to its allowed rows; those whose sum was 0 are noted."""
+    for i in range(ids.size):
+        term = np.int64(ids[i])
+        gain = factor * weights[i]
+        for part in range(3):
+            run = lists.tail if part == 1 else lists.late
+            low, high = _span(lists, part, term)
+            for j in range(low, high):
+                row = np.int64(lists.rows[j]) if part == 0 else np.int64(run[j] & LAST)
+                if mapped:
+                    row = np.int64(rows_of[row])
+                if row < 0 or allowed[row] == 0:
+                    continue
+                if sums[row] == 0.0:  # not seen, or its sum is 0 so far: it may come twice
+                    touched[used] = row
+                    used += 1
+                sums[row] += gain
+    return used
+
+
+@inline
+def _likeness(
+    index: Index,
+    rule: Reach,
+    row: Whole,
+    asked: NDArray[np.uint32],
+    asked_stems: NDArray[np.uint32],
+    allowed: NDArray[np.uint8],
+    sums: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """L(h, n): allowed rows that share a way with a row, in any order, and how much they do.
+
+    A row may come twice if ways have no weight; then with 0.
+    """
+    concepts, weights = _concepts_from(index, rule, row, asked)
+    stems, stem_weights = _stems_from(index, rule, row, asked_stems)
+    room = _room(index.mentions, concepts) + _room(index.subjects, concepts)
+    touched = np.empty(room + _room(index.stems, stems), np.int64)
+    used: Whole = 0
+    used = _walk(
+        index.mentions, index.rows_of, True, concepts, weights, rule.mention, allowed, sums,
+        touched, used,
+    )  # fmt: skip
+    used = _walk(
+        index.subjects, index.rows_of, False, concepts, weights, rule.subject, allowed, sums,
+        touched, used,
+    )  # fmt: skip
+    used = _walk(
+        index.stems, index.rows_of, False, stems, stem_weights, rule.mention, allowed, sums,
+        touched, used,
+    )  # fmt: skip
+    values = np.empty(used, np.float64)
+    kept = 0
+    for i in range(used):
+        other = touched[i]
+        total = sums[other]
+        sums[other] = 0.0
+        if other != row:
+            touched[kept] = other
+            values[kept] = total / (total + rule.saturation)
+            kept += 1
+    return touched[:kept], values[:kept]
+
+
+def _reach(
+    index: Index,
+    rule: Reach,
+    seeds: NDArray[np.int64],
+    asked: NDArray[np.uint32],
+    asked_stems: NDArray[np.uint32],
+    allowed: NDArray[np.uint8],
+    sums: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """What seeds lead to, and how strongly.
+
+    Parameters
+    ----------
+    index, rule
+    seeds : int64[s]
+    asked, asked_stems : uint32
+        Concepts and stems of the question, ascending: nothing that was asked leads on.
+    allowed : uint8[n_rows]
+    sums : float64[n_rows or more]
+        Scratch.
+
+    Returns
+    -------
+    rows : int64[m]
+        Rows that the first seed leads to, then those of the second, and so on; in any order.
+    likeness : float64[m]
+    ptr : int64[s + 1]
+    """
+    ptr = np.zeros(seeds.size + 1, np.int64)
+    rows = np.empty(1024, np.int64)
+    values = np.empty(1024, np.float64)
+    used = 0
+    for s in range(seeds.size):
+        some, like = _likeness(index, rule, seeds[s], asked, asked_stems, allowed, sums)
+        if used + some.size > rows.size:
+            more = rows.size + some.size
+            rows = np.concatenate((rows, np.empty(more, np.int64)))
+            values = np.concatenate((values, np.empty(more, np.float64)))
+        rows[used : used + some.size] = some
+        values[used : used + some.size] = like
+        used += some.size
+        ptr[s + 1] = used
+    return rows[:used], values[:used], ptr
+
+
+reach = jit(_reach)
+
+
+def _cross(
+    rows: NDArray[np.int64],
+    words: NDArray[np.float64],
+    seeds: NDArray[np.int64],
+    worth: NDArray[np.float64],
+    reached: NDArray[np.int64],
+    likeness: NDArray[np.float64],
+    ptr: NDArray[np.int64],
+    base: float,
+    places: NDArray[np.float64],
+    best: NDArray[np.float64],
+    source: NDArray[np.int64],
+) -> None:
+    """The best way from a seed to each note of the board.
+
+    Parameters
+    ----------
+    rows, words : int64[m], float64[m, t]
+        The board.
+    seeds : int64[s]
+        Their places.
+    worth : float64[s]
+    reached, likeness, ptr
+        What `reach` gave; all of `reached` is on the board.
+    base : float
+    places : float64[n_rows or more]
+        Scratch.
+    best, source : float64[m], int64[m]
+        Zeros and -1: the largest worth x L x (base + gap), and the number of its seed.
+    """
+    for place in range(rows.size):
+        places[rows[place]] = place
+    n_words = words.shape[1]
+    missing = np.empty(n_words, np.int64)
+    for s in range(seeds.size):
+        n = 0
+        for t in range(n_words):
+            if words[seeds[s], t] == 0.0:
+                missing[n] = t
+                n += 1
+        for i in range(ptr[s], ptr[s + 1]):
+            place = int(places[reached[i]])
+            gap = 0.0
+            for j in range(n):
+                gap += words[place, missing[j]]
+            way = worth[s] * likeness[i] * (base + gap)
+            if way > best[place]:
+                best[place] = way
+                source[place] = s
+    for place in range(rows.size):
+        places[rows[place]] = 0.0
+
+
+cross = jit(_cross)
+
+
+def _strongest(
+    index: Index,
+    rule: Reach,
+    sources: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    asked: NDArray[np.uint32],
+    n: int,
+) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.int64]]:
+    """The concepts over which each source leads to its row, and their shares of L.
+
+    Of each pair the n with the largest shares, those that tie with the last included, in any
+    order: concepts and shares [m], and where those of each pair begin, int64 [pairs + 1].
+    """
+    ptr = np.zeros(rows.size + 1, np.int64)
+    found = np.empty(256, np.uint32)
+    found_shares = np.empty(256, np.float64)
+    used = 0
+    for pair in range(rows.size):
+        concepts, weights = _concepts_from(index, rule, sources[pair], asked)
+        row = rows[pair]
+        scan = np.int64(index.scan_of[row])
+        shares = np.zeros(concepts.size, np.float64)
+        for i in range(concepts.size):
+            factor = 0.0
+            if scan >= 0 and _holds(index.mentions, scan, concepts[i]):
+                factor += rule.mention
+            if _holds(index.subjects, row, concepts[i]):
+                factor += rule.subject
+            shares[i] = weights[i] * factor
+        least = 0.0
+        if shares.size > n:
+            least = np.sort(shares)[shares.size - n]
+        if used + shares.size > found.size:
+            found = np.concatenate((found, np.empty(found.size + shares.size, np.uint32)))
+            more = np.empty(found_shares.size + shares.size, np.float64)
+            found_shares = np.concatenate((found_shares, more))
+        for i in range(shares.size):
+            if shares[i] > 0.0 and shares[i] >= least:
+                found[used] = concepts[i]
+                found_shares[used] = shares[i]
+                used += 1
+        ptr[pair + 1] = used
+    return found[:used], found_shares[:used], ptr
+
+
+strongest = jit(_strongest)
+
+
+# -- the first ones, chosen together --------------------------------------------------------------
+
+
+@inline
+def _share_subject(subjects: Lists, a: Whole, b: Whole) -> bool:
+    """Whether two rows declare a subject in common."""
+    for at in range(subjects.ptr[a], subjects.ptr[a + 1]):
+        if _holds(subjects, b, subjects.flat[at]):
+            return True
+    return False
+
+
+def _cover(
+    index: Index,
+    rule: Reach,
+    pick: Pick,
+    rows: NDArray[np.int64],
+    words: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    worth: NDArray[np.float64],
+    subjects: NDArray[np.float64],
+    named: NDArray[np.uint32],
+    asked: NDArray[np.uint32],
+    asked_stems: NDArray[np.uint32],
+    allowed: NDArray[np.uint8],
+    sums: NDArray[np.float64],
+    places: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Choose the first notes of a pool together, the first of them being the first pick.
+
+    Parameters
+    ----------
+    index, rule, pick
+    rows, words, scores, worth : int64[m], float64[m, t], float64[m], float64[m]
+        The pool, best first: BM25 of the question's words, scores, and how much each counts as a
+        seed.
+    subjects : float64[m, q]
+        What each gains where no pick mentions the named concept that is its subject.
+    named : uint32[q]
+    asked, asked_stems, allowed
+        As in `reach`.
+    sums, places : float64[n_rows or more]
+        Scratch.
+
+    Returns
+    -------
+    picks : int64[min(many, m)]
+        Places in the pool.
+    source : int64[min(many, m)]
+        The place in the pool of the pick that led to it best, -1 for none.
+    """
+    m, n_words = rows.size, words.shape[1]
+    many = min(pick.many, m)
+    picks, sources = np.zeros(many, np.int64), np.full(many, -1, np.int64)
+    best, source = np.zeros(m, np.float64), np.full(m, -1, np.int64)
+    same = np.zeros((m, n_words), np.bool_)  # words that picks with a subject of the note hold
+    held = np.zeros(n_words, np.bool_)
+    mentioned = np.zeros(named.size, np.bool_)
+    values = np.empty(m, np.float64)
+    for place in range(m):
+        places[rows[place]] = place + 1.0
+    for n in range(1, many):
+        last = picks[n - 1]
+        reached, likeness = _likeness(index, rule, rows[last], asked, asked_stems, allowed, sums)
+        for i in range(reached.size):
+            place = int(places[reached[i]]) - 1
+            if place >= 0:
+                way = worth[last] * likeness[i]
+                if way > best[place]:
+                    best[place] = way
+                    source[place] = last
+        scan = np.int64(index.scan_of[rows[last]])
+        for q in range(named.size):
+            if scan >= 0 and _holds(index.mentions, scan, named[q]):
+                mentioned[q] = True
+        for t in range(n_words):
+            held[t] = held[t] or words[last, t] > 0.0
+        for i in range(m):
+            if _share_subject(index.subjects, rows[last], rows[i]):
+                for t in range(n_words):
+                    same[i, t] = same[i, t] or words[last, t] > 0.0
+            covered, repeated, fresh, missing = 0.0, 0.0, 0.0, 0.0
+            for t in range(n_words):
+                if held[t]:
+                    covered += words[i, t]
+                else:
+                    fresh += words[i, t]
+                if same[i, t]:
+                    repeated += words[i, t]
+            for q in range(named.size):
+                if not mentioned[q]:
+                    missing += subjects[i, q]
+            value = scores[i] - pick.loss * (pick.covered * covered + pick.same * repeated)
+            value += pick.gain * best[i] * (pick.base + fresh)
+            values[i] = value + pick.open * missing
+        for before in range(n):
+            values[picks[before]] = -math.inf
+        picks[n] = first_of(values)
+        sources[n] = source[picks[n]]
+    for place in range(m):
+        places[rows[place]] = 0.0
+    return picks, sources
+
+
+cover = jit(_cover)
