@@ -420,13 +420,13 @@ class LinkView(Pairs):
         return np.union1d(held, (keys >> np.uint64(32)).astype(np.int64))
 
     def walk(
-        self, cues: ArrayLike, *, steps: int, stay: float, back: float, now: int = 0
+        self, cues: ArrayLike, *, steps: int, stay: float, back: float, power: float, now: int = 0
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         """Let shares flow from the cues along positive links: ``x <- (1 - stay) W'x + stay x0``.
 
-        W holds ``w / deg(a) + back * w / deg(b)`` for a link of effective weight w from a to b,
-        each row divided by its sum; x0 is spread evenly over the cues. Only what is reached is
-        touched, and every sum has one order, whatever the layout of the view.
+        W holds ``w / deg(a) + back * w / deg(b)`` for a link from a to b, w being its effective
+        weight to `power`, each row divided by its sum; x0 is spread evenly over the cues. Only
+        what is reached is touched, and every sum has one order, whatever the layout of the view.
 
         Parameters
         ----------
@@ -437,6 +437,8 @@ class LinkView(Pairs):
             In [0, 1].
         back : float
             At least 0.
+        power : float
+            In [0, 1].
         now : int
             Time of the read, microseconds UTC.
 
@@ -453,6 +455,7 @@ class LinkView(Pairs):
             steps,
             float(stay),
             float(back),
+            float(power),
             now,
             self._tau,
             *self._args,

@@ -342,8 +342,9 @@ class Reader(ABC):
         >>> mem = fa.Memory()
         >>> _ = mem.write("Coffee with milk.", concepts=["coffee", "milk"])
         >>> _ = mem.write("Milk and honey.", concepts=["milk", "honey"])
+        >>> _ = mem.write("Tea with milk.", concepts=["tea", "milk"])
         >>> [one.concept for one in mem.associate(["coffee"])]
-        ['milk', 'honey']
+        ['milk', 'honey', 'tea']
         """
         names = checks.list_of_names(concepts, "concepts")
         k = checks.whole(k, "k", 1, 1_000_000)
@@ -356,6 +357,7 @@ class Reader(ABC):
             steps=rule.steps,
             stay=rule.stay if len(cues) == 1 else rule.stay_several,
             back=rule.back if len(cues) == 1 else rule.back_several,
+            power=rule.power if len(cues) == 1 else rule.power_several,
             now=self._moment(view),
         )
         if len(ids) > k:  # and all that tie with the last one that fits

@@ -189,19 +189,20 @@ class AssociationRule:
     """How shares flow from cues to what `Memory.associate` answers.
 
     ``x <- (1 - stay) W'x + stay x0``, `steps` times, with x0 spread evenly over the cues. W holds
-    ``w / deg(a) + back * w / deg(b)`` for a link of effective weight w from a to b, each row
-    divided by its sum; deg is the sum of a concept's positive weights. Links have no direction:
-    what came back to a cue is in the weight already, so that one cue needs no `back`. Several
-    cues say more by their own links than by longer ways, hence a large `stay`; then `back` favours
-    what is linked to little else. All fields are read fields.
+    ``w / deg(a) + back * w / deg(b)`` for a link from a to b, w being its effective weight to
+    `power`, each row divided by its sum; deg is the sum of w over a concept's positive links. Links
+    have no direction: what came back to a cue is in the weight already, so that one cue needs no
+    `back`; a power below 1 lets many weak ways say more than one strong link. Several cues say more
+    by their own links than by longer ways, hence a large `stay`; then `back` favours what is linked
+    to little else. All fields are read fields.
 
     Parameters
     ----------
     steps : int
         From 1 to 10.
-    stay, back : float
+    stay, back, power : float
         For one cue.
-    stay_several, back_several : float
+    stay_several, back_several, power_several : float
         For two cues or more.
 
     Raises
@@ -212,14 +213,16 @@ class AssociationRule:
     Examples
     --------
     >>> AssociationRule().steps
-    3
+    2
     """
 
-    steps: int = _read(3)
+    steps: int = _read(2)
     stay: float = _read(0.3)
     back: float = _read(0.0)
+    power: float = _read(0.5)
     stay_several: float = _read(0.9)
-    back_several: float = _read(0.3)
+    back_several: float = _read(0.5)
+    power_several: float = _read(1.0)
 
     def __post_init__(self) -> None:
         _need(
@@ -230,6 +233,8 @@ class AssociationRule:
             _finite(name, getattr(self, name), 0.0, 1.0 - 1e-6)
         for name in ("back", "back_several"):
             _finite(name, getattr(self, name), 0.0, 1e6)
+        for name in ("power", "power_several"):
+            _finite(name, getattr(self, name), 0.0, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)

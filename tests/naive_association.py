@@ -20,9 +20,12 @@ def neighbours(links: Links[Name]) -> dict[Name, dict[Name, float]]:
     return near
 
 
-def matrix(links: Links[Name], back: float) -> dict[Name, dict[Name, float]]:
-    """W: the weight over a's degree, and `back` times that over b's; each row sums to 1."""
-    near = neighbours(links)
+def matrix(links: Links[Name], back: float, power: float = 1.0) -> dict[Name, dict[Name, float]]:
+    """W: w over a's degree, and `back` times that over b's; each row sums to 1.
+
+    w is the weight to a power.
+    """
+    near = {a: {b: w**power for b, w in row.items()} for a, row in neighbours(links).items()}
     degree = {a: math.fsum(row.values()) for a, row in near.items()}
     out = {}
     for a, row in near.items():
@@ -33,11 +36,16 @@ def matrix(links: Links[Name], back: float) -> dict[Name, dict[Name, float]]:
 
 
 def walk(
-    links: Links[Name], cues: Iterable[Name], steps: int, stay: float, back: float
+    links: Links[Name],
+    cues: Iterable[Name],
+    steps: int,
+    stay: float,
+    back: float,
+    power: float = 1.0,
 ) -> dict[Name, float]:
     """What each id but the cues holds after some steps."""
     cues = set(cues)
-    rows = matrix(links, back)
+    rows = matrix(links, back, power)
     start = {cue: 1 / len(cues) for cue in cues}
     x = dict(start)
     for _ in range(steps):

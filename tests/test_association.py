@@ -35,10 +35,17 @@ def key(pair: tuple[int, int]) -> int:
     steps=st.integers(0, 4),
     stay=st.sampled_from([0.0, 0.3, 0.9]),
     back=st.sampled_from([0.0, 0.3, 1.0]),
+    power=st.sampled_from([0.0, 0.5, 1.0]),
     decay=st.sampled_from([None, 2.0]),
 )
 def test_walk(
-    changes: list[Any], cues: set[int], steps: int, stay: float, back: float, decay: float | None
+    changes: list[Any],
+    cues: set[int],
+    steps: int,
+    stay: float,
+    back: float,
+    power: float,
+    decay: float | None,
 ) -> None:
     rule = LinkRule(floor=None, decay_days=decay)
     links = LinkMatrix(rule, 0.3)
@@ -53,7 +60,7 @@ def test_walk(
         others, effective = view.neighbours(a, now=now)
         weights.update({(a, b): w for b, w in zip(others.tolist(), effective, strict=True)})
     weights = {(a, b): w for (a, b), w in weights.items() if a < b}
-    options = {"steps": steps, "stay": stay, "back": back}
+    options = {"steps": steps, "stay": stay, "back": back, "power": power}
     ids, shares = view.walk(sorted(cues, reverse=True), now=now, **options)
     found = dict(zip(ids.tolist(), shares.tolist(), strict=True))
     assert ids.tolist() == sorted(found)
@@ -75,8 +82,8 @@ def test_walk_over_many_ids_is_sorted_or_swept() -> None:
     view = links.view(2.0)
     exact = {p: view.get(*p).weight for p in weights}  # type: ignore[union-attr]
     for cues in ([0], [1500], [3, 1900]):
-        ids, shares = view.walk(cues, steps=3, stay=0.3, back=0.3)
-        want = naive.walk(exact, cues, 3, 0.3, 0.3)
+        ids, shares = view.walk(cues, steps=3, stay=0.3, back=0.3, power=0.5)
+        want = naive.walk(exact, cues, 3, 0.3, 0.3, 0.5)
         found = dict(zip(ids.tolist(), shares.tolist(), strict=True))
         assert found == pytest.approx(want, rel=1e-12)
 
@@ -88,8 +95,9 @@ def test_what_a_cue_brings_to_mind() -> None:
     names = [one.concept for one in mem.associate(["a"])]
     assert names == ["b", "c"]  # nothing over the negative link
     shares = dict(mem.associate(["a"]))
-    assert shares["b"] == pytest.approx(0.7 * 0.3 + 0.7**3 * (3 / 4 + 1 / 4))
-    assert shares["c"] == pytest.approx(0.7**2 * 0.3 / 4)
+    root = 3**0.5
+    assert shares["b"] == pytest.approx(0.7 * 0.3)
+    assert shares["c"] == pytest.approx(0.7**2 / (root + 1))
     assert [one.concept for one in mem.associate(["A", "e", "nobody"])] == ["b", "f", "c"]
     assert mem.associate(["nobody"]) == mem.associate([]) == []
     assert mem.associate(["a"], k=1) == mem.associate(["a"])[:1]
@@ -107,7 +115,9 @@ def test_what_faded_comes_less_to_mind() -> None:
     assert [one.concept for one in mem.associate(["a"])] == ["new", "old"]
 
 
-@pytest.mark.parametrize("bad", [{"steps": 0}, {"steps": 1.5}, {"stay": 1.0}, {"back": -0.1}])
+@pytest.mark.parametrize(
+    "bad", [{"steps": 0}, {"steps": 1.5}, {"stay": 1.0}, {"back": -0.1}, {"power": 1.1}]
+)
 def test_settings_of_associations(bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(bad))):
         AssociationRule(**bad)
@@ -116,7 +126,7 @@ def test_settings_of_associations(bad: dict[str, Any]) -> None:
 def test_the_kernel_takes_an_empty_view() -> None:
     none = np.zeros(0, np.uint64)
     ids, shares = walk(
-        np.array([4], np.uint32), 3, 0.3, 0.0, 0, np.inf,
+        np.array([4], np.uint32), 3, 0.3, 0.0, 0.5, 0, np.inf,
         np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32), np.zeros(0),
         np.zeros(0, np.int64), none, np.zeros(0), np.zeros(0, np.int64),
         np.zeros((5, 1)), np.zeros((5, 1), np.uint32),

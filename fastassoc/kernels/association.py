@@ -29,6 +29,7 @@ def faded(weight: float, updated: int, now: int, tau: float) -> float:
 @inline
 def ordered_row(
     row: int | np.int64,
+    power: float,
     now: int,
     tau: float,
     indptr: Array,
@@ -42,7 +43,7 @@ def ordered_row(
     out_ids: Array,
     out_weights: Array,
 ) -> int:
-    """Links of `row` with a positive effective weight, by id, however the view is laid out.
+    """Links of `row` with a positive effective weight, to `power`, by id, however laid out.
 
     Merges the strong and the weak part of the CSR with the side list, which overrides both; a
     tombstone there weighs NaN. Returns how many.
@@ -73,7 +74,7 @@ def ordered_row(
                 weight = faded(weight, stamps[place], now, tau)
             if weight > 0.0:
                 out_ids[used] = cols[place]
-                out_weights[used] = weight
+                out_weights[used] = weight if power == 1.0 else weight**power
                 used += 1
         return used
     none = np.int64(1) << 40  # beyond every id
@@ -99,7 +100,7 @@ def ordered_row(
         side += c == first
         if weight > 0.0:  # False for NaN
             out_ids[used] = first
-            out_weights[used] = weight
+            out_weights[used] = weight if power == 1.0 else weight**power
             used += 1
 
 
@@ -108,6 +109,7 @@ def _walk(
     steps: int,
     stay: float,
     back: float,
+    power: float,
     now: int,
     tau: float,
     indptr: Array,
@@ -123,9 +125,9 @@ def _walk(
 ) -> tuple[Array, Array]:
     """Take ``x <- (1 - stay) W'x + stay x0`` some steps from the cues (uint32[q], ascending).
 
-    x0 has 1/q at each cue. Row a of W holds, for each positive link of weight w to b,
-    ``w / deg(a) + back * w / deg(b)``, divided by the sum of the row; deg is the sum of the
-    positive weights of an id. Every sum runs over ids in ascending order. Scratch: `reals`
+    x0 has 1/q at each cue. Row a of W holds, for each link of positive weight to b, which to
+    `power` is w, ``w / deg(a) + back * w / deg(b)``, divided by the sum of the row; deg is the sum
+    of w over the links of an id. Every sum runs over ids in ascending order. Scratch: `reals`
     float64[5, ids], the first two rows 0, the third `UNKNOWN`; `ids` uint32[5, ids]; left as
     found. Returns the ids reached, ascending, without the cues, and their shares.
     """
@@ -148,7 +150,7 @@ def _walk(
         for i in range(size):
             row = np.int64(at[i])
             n = ordered_row(
-                row, now, tau, indptr, middle, cols, weights, stamps,
+                row, power, now, tau, indptr, middle, cols, weights, stamps,
                 side_keys, side_weights, side_stamps, near_ids, near,
             )  # fmt: skip
             degree = 0.0
@@ -161,8 +163,8 @@ def _walk(
                     other = near_ids[j]
                     if degrees[other] == UNKNOWN:
                         m = ordered_row(
-                            np.int64(other), now, tau, indptr, middle, cols, weights, stamps,
-                            side_keys, side_weights, side_stamps, far_ids, far,
+                            np.int64(other), power, now, tau, indptr, middle, cols, weights,
+                            stamps, side_keys, side_weights, side_stamps, far_ids, far,
                         )  # fmt: skip
                         degrees[other] = 0.0
                         for k in range(m):
