@@ -269,6 +269,11 @@ class BridgeRule:
     weight, base : float
         6. ``s = s0 + weight max over h of p(h) L(h, n) (base + R)``, R being BM25 of n over the
         words of the question that h lacks.
+    closed, closed_links, closed_width : float
+        6. Where one of the first notes holds all words of the question, what is looked up is
+        there: `base` counts by `closed`, if these notes declare subjects, and `link_share` by
+        `closed_links`. Both count in full again where each of the notes lacks `closed_width` of
+        ``ln(1 + N)`` in idf.
     pin : bool
         7. Whether the first note of flat stays in front, by `pin_lift`.
     pin_lift : float
@@ -328,6 +333,9 @@ class BridgeRule:
     hub_share: float = _read(0.1)
     weight: float = _read(2.5)
     base: float = _read(0.3)
+    closed: float = _read(0.5)
+    closed_links: float = _read(0.5)
+    closed_width: float = _read(0.25)
     pin: bool = _read(True)
     pin_lift: float = _read(1e-6)
     cover: bool = _read(True)
@@ -371,8 +379,9 @@ class BridgeRule:
                 )
             else:
                 _finite(f.name, value, -1e3 if f.name.startswith("sure_") else 0.0, 1e6)
-        _finite("flat_share", self.flat_share, 0.0, 1.0)
-        for name in ("saturation", "gate_width"):
+        for name in ("flat_share", "closed", "closed_links"):
+            _finite(name, getattr(self, name), 0.0, 1.0)
+        for name in ("saturation", "gate_width", "closed_width"):
             _finite(name, getattr(self, name), 1e-9, 1e6)
 
 

@@ -44,6 +44,9 @@ CONSTANTS: dict[str, Any] = {
     "unnamed": 0.5,  # factor for a seed that holds no named concept of the question
     "weight": 2.5,
     "base": 0.3,
+    "closed": 0.5,  # of base among titled notes, where one of the first holds all words
+    "closed_links": 0.5,  # of link_share there, whatever the notes
+    "closed_width": 0.25,
     "stem": 0.5,
     "mention": 0.5,
     "subject": 1.0,
@@ -379,11 +382,12 @@ class Reading:
     def bridge(self) -> None:
         """6 and 7: the best way from a seed to each note."""
         best = dict.fromkeys(self.rows, 0.0)
+        base = self.base()
         for h in dict.fromkeys([*self.out.seeds, *self.out.spread]):
             for i in self.rows:
                 if i == h:
                     continue
-                way = self.worth(h) * self.likeness(h, i) * (self.c["base"] + self.gap(h, i))
+                way = self.worth(h) * self.likeness(h, i) * (base + self.gap(h, i))
                 if way > best[i]:
                     best[i] = way
                     self.out.paths[i] = Path(h, strongest(self.shares(h, i)))
@@ -407,16 +411,37 @@ class Reading:
 
     # -- the covering pick -----------------------------------------------------------------------
 
+    def titled(self) -> bool:
+        """Whether the first notes declare subjects; one of too many notes is no title."""
+        first = self.order[: self.c["gate_notes"]]
+        titled = sum(
+            any(self.concept_df[c] <= self.cap for c in self.notes[i].subjects) for i in first
+        )
+        return bool(first) and bool(titled >= self.c["titled_share"] * len(first))
+
+    def open(self) -> float:
+        """The least idf that one of the first notes lacks, by ln(1 + N)."""
+        left = min(
+            sum(self.word_idf(t) for t in self.words if t not in self.held[i])
+            for i in self.order[: self.c["gate_notes"]]
+        )
+        return left / math.log(1.0 + self.n)
+
+    def closed(self, share: float) -> float:
+        """`share` where one of the first notes holds all words, up to 1 where none nearly does."""
+        if not self.words or not self.out.seeds:
+            return 1.0
+        return float(share + (1.0 - share) * min(1.0, self.open() / self.c["closed_width"]))
+
+    def base(self) -> float:
+        """What a way is worth without a gap: less where a titled note holds all words."""
+        return float(self.c["base"]) * (self.closed(self.c["closed"]) if self.titled() else 1.0)
+
     def gate(self) -> float:
         """a: how much of the question the first notes leave open, if they declare subjects."""
-        first = self.order[: self.c["gate_notes"]]
-        titled = sum(bool(self.notes[i].subjects) for i in first)
-        if not self.words or titled < self.c["titled_share"] * len(first):
+        if not self.words or not self.titled():
             return 0.0
-        left = min(
-            sum(self.word_idf(t) for t in self.words if t not in self.held[i]) for i in first
-        )
-        om = left / math.log(1.0 + self.n)
+        om = self.open()
         return float(min(1.0, max(0.0, (om - self.c["gate_least"]) / self.c["gate_width"])))
 
     def spread_seeds(self, a: float) -> list[int]:
@@ -538,13 +563,14 @@ class Reading:
                 near[a].append(b)
                 near[b].append(a)
         before = dict(self.s)
+        share = self.c["link_share"] * self.closed(self.c["closed_links"])
         for i, others in near.items():
             if not others:
                 continue
             best = min(others, key=lambda m: (-before[m], m))
             if before[best] > 0.0:
                 self.out.link_sources[i] = best
-                self.move(i, "links", self.s[i] + self.c["link_share"] * before[best])
+                self.move(i, "links", self.s[i] + share * before[best])
 
 
 def strongest(shares: Mapping[Term, float]) -> list[tuple[Term, float]]:

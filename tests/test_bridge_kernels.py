@@ -72,10 +72,23 @@ class World:
             lists_of(scans, rng), np.array(rows_of, np.int32), scan_of, void,
             lists_of(self.subjects, rng), lists_of(self.stems, rng, True), removed, written,
         )  # fmt: skip
-        self.rule = Reach(rng.choice([2.0, 4.5, 50.0]), 0.5, 1.0, 0.5, 0.5, 0.75, 0.15, 2)
+        self.rule = Reach(
+            rng.choice([2.0, 4.5, 50.0]),
+            rng.choice([1.0, 4.5, 50.0]),
+            0.5,
+            1.0,
+            0.5,
+            0.5,
+            0.75,
+            0.15,
+            2,
+        )
         self.asked = sorted(rng.sample(range(CONCEPTS), 2))
         self.asked_stems = sorted(rng.sample(range(STEMS), 2))
         self.allowed = np.array([live and rng.random() < 0.8 for live in self.live], np.uint8)
+        more = some(CONCEPTS, 0.2)
+        self.given = [sorted({*a, *b}) for a, b in zip(self.subjects, more, strict=True)]
+        self.given_lists = lists_of(self.given, rng)
         self.sums, self.places = np.zeros(ROWS + 3), np.zeros(ROWS + 3)
 
     def options(self) -> tuple[Any, ...]:
@@ -293,3 +306,37 @@ def test_cover(seed: int, many: int) -> None:
             again = worth[got] * world.likeness(pool[got]).get(pool[mine[-1]], 0.0)
             assert again == pytest.approx(want)
     assert picks.tolist() == mine[:many]
+
+
+@given(seeds)
+def test_carried_concepts(seed: int) -> None:
+    world = World(seed)
+    ids = world.rng.sample(range(CONCEPTS + 2), 4)
+    idf = [world.rng.randint(1, 8) / 4 for _ in ids]
+    held = [
+        [c in world.given[row] and c not in world.subjects[row] for c in ids] for row in range(ROWS)
+    ]
+    lists, about = world.given_lists, world.index.subjects
+    named, weights = np.array(ids, np.uint32), np.array(idf)
+    out = np.empty((ROWS, len(ids)))
+    kernels.carried(lists, about, np.arange(ROWS), named, weights, out)
+    assert out.tolist() == [
+        [weight * there for weight, there in zip(idf, row, strict=True)] for row in held
+    ]
+    sums = np.zeros(ROWS + 1)
+    kernels.add_carried(lists, about, named, weights, sums)
+    assert sums.tolist() == [*out.sum(axis=1).tolist(), 0.0]
+    there = [any(world.allowed[row] and held[row][n] for row in range(ROWS)) for n in range(4)]
+    assert kernels.given(lists, about, world.allowed, named).tolist() == there
+
+
+@given(seeds)
+def test_titled(seed: int) -> None:
+    world = World(seed)
+    rows = world.rng.sample(range(ROWS), 6)
+    df = [
+        sum(live and c in row for live, row in zip(world.live, world.mentions, strict=True))
+        for c in range(CONCEPTS)
+    ]
+    want = sum(any(df[c] <= world.rule.hub for c in world.subjects[row]) for row in rows)
+    assert kernels.titled(world.index, world.rule, np.array(rows, np.int64)) == want

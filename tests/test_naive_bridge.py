@@ -257,11 +257,14 @@ def test_what_was_taught_between_concepts() -> None:
 def test_links_between_notes_once() -> None:
     notes = [Note(stems={"t": 1}), Note(), Note(), Note(), Note(stems={"t": 1}, allowed=False)]
     links = {(0, 1): 1.0, (2, 1): 1.0, (0, 3): 0.29, (3, 4): 1.0}
-    answer = read(Store(notes, note_links=links), Question([], ["t"]), {"pin": False})
+    open_ = {"pin": False, "closed_links": 1.0}
+    answer = read(Store(notes, note_links=links), Question([], ["t"]), open_)
     assert [answer.scores[i] for i in range(4)] == [0.5, 0.25, 0.0, 0.0]
+    closed = read(Store(notes, note_links=links), Question([], ["t"]), {"pin": False})
+    assert closed.scores[1] == 0.125  # the first note holds all words: links lend half
     assert answer.link_sources == {1: 0}
     assert answer.parts[1]["links"] == 0.25
-    off = {"pin": False, "link_threshold": 0.2, "link_share": 0.1}
+    off = {**open_, "link_threshold": 0.2, "link_share": 0.1}
     assert read(Store(notes, note_links=links), Question([], ["t"]), off).scores[3] == 0.05
 
 

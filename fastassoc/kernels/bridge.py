@@ -31,6 +31,7 @@ __all__ = [
     "mentioned",
     "reach",
     "strongest",
+    "titled",
 ]
 
 LAST = np.uint64(0xFFFFFFFF)
@@ -69,11 +70,12 @@ class Index(NamedTuple):
 class Reach(NamedTuple):
     """What leads from a note to others, and how strongly; see `settings.BridgeRule`.
 
-    A concept or stem on more than `most` notes leads nowhere; a note is rich from `rich` concepts
-    on.
+    A concept or stem on more than `most` notes leads nowhere, a subject on more than `hub` is no
+    title; a note is rich from `rich` concepts on.
     """
 
     most: float
+    hub: float
     mention: float
     subject: float
     saturation: float
@@ -162,6 +164,20 @@ def _about(
 
 
 about = jit(_about)
+
+
+def _titled(index: Index, rule: Reach, rows: NDArray[np.int64]) -> int:
+    """How many rows declare a subject that is on no more notes than `Reach.hub`."""
+    many = 0
+    for i in range(rows.size):
+        for at in range(index.subjects.ptr[rows[i]], index.subjects.ptr[rows[i] + 1]):
+            if _df(index.mentions, index.void, index.subjects.flat[at]) <= rule.hub:
+                many += 1
+                break
+    return many
+
+
+titled = jit(_titled)
 
 
 # -- concepts that notes carry without being about them -------------------------------------------

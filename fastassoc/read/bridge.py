@@ -61,7 +61,8 @@ def score_bridge(
     learned = Learned(view, view.text, view.mentions, settings, found, now)
     seeds, a = Seeds(board, learned), 0.0
     if len(first):
-        a = gate(board, first) if settings.bridge.cover else 0.0
+        board.settle(first)
+        a = gate(board) if settings.bridge.cover else 0.0
         taken = board.rows[first[: settings.bridge.seeds]].tolist()
         if a > 0.0:
             taken += [row for row in spread_seeds(board, first, a) if row not in taken]
@@ -136,7 +137,7 @@ class Board:
         )  # fmt: skip
         hub = max(rule.hub_least, rule.hub_share * mentions.n_live)
         self.reach = Reach(
-            min(rule.max_df, hub), rule.mention, rule.subject, rule.saturation, rule.stem,
+            min(rule.max_df, hub), hub, rule.mention, rule.subject, rule.saturation, rule.stem,
             rule.capital_stem, rule.plain_stem, rule.rich_concepts if rule.capitals else MANY,
         )  # fmt: skip
         self.rows = NO_ROWS
@@ -151,6 +152,7 @@ class Board:
         self._rest = float(cosines[-1]) if found.more else 0.0  # of every note further away
         self._top, self._n, self._all = 1.0, 0, True
         self.beyond, self.now = 0.0, 0
+        self.titled, self.open = False, math.inf  # without words nothing is closed
         self._subjects = Lookup(NO_ROWS, np.zeros(0))
         self.subject_top = 1.0
 
@@ -293,6 +295,19 @@ class Board:
             sure += rule.sure_length * min(len(found.sought), 20) + rule.sure_vector
         return 1.0 / (1.0 + math.exp(-sure))
 
+    def settle(self, first: Rows) -> None:
+        """See whether the first notes have titles, and how much of the question they leave open."""
+        top = first[: self.rule.gate_notes]
+        titled = kernels.titled(self.index, self.reach, self.rows[top])
+        self.titled = titled >= self.rule.titled_share * len(top)
+        if len(self.idf):
+            left = ((self.words[top] == 0.0) * self.idf).sum(axis=1).min()
+            self.open = float(left) / math.log(1.0 + self.mentions.n_live)
+
+    def closed(self, share: float) -> float:
+        """`share` where one of the first notes holds all words, up to 1 where none nearly does."""
+        return share + (1.0 - share) * min(1.0, self.open / self.rule.closed_width)
+
     def firsts(self, scores: Scores, n: int) -> Rows:
         """The first n places by score descending, then by order of writing."""
         places: Rows = first_places(scores, n)
@@ -357,11 +372,12 @@ class Seeds:
             zeros("rows", len(allowed)),
         )  # fmt: skip
         board.add(reached)
+        base = rule.base * (board.closed(rule.closed) if board.titled else 1.0)
         places = board.rows.searchsorted(rows)
         best, source = np.zeros(len(board.rows)), np.full(len(board.rows), -1, np.int64)
         kernels.cross(
             board.rows, board.words, places, board.worth(places), reached, likeness, ptr,
-            rule.base, zeros("places", len(allowed)), best, source,
+            base, zeros("places", len(allowed)), best, source,
         )  # fmt: skip
         board.parts["bridge"][:] = rule.weight * best
         self._sources = board.rows, np.append(rows, -1)[source]
@@ -450,16 +466,12 @@ def add_learned(board: Board, learned: Learned) -> None:
 # -- the covering pick ----------------------------------------------------------------------------
 
 
-def gate(board: Board, first: Rows) -> float:
+def gate(board: Board) -> float:
     """How much of the question the first notes leave open, in [0, 1]; 0 unless they have titles."""
-    rule, top = board.rule, first[: board.rule.gate_notes]
-    rows, ptr = board.rows[top], board.index.subjects.ptr
-    titled = np.count_nonzero(ptr[rows + 1] > ptr[rows])
-    if not len(board.idf) or titled < rule.titled_share * len(top):
+    rule = board.rule
+    if not len(board.idf) or not board.titled:
         return 0.0
-    left = ((board.words[top] == 0.0) * board.idf).sum(axis=1).min()
-    open_ = float(left) / math.log(1.0 + board.mentions.n_live)
-    return min(1.0, max(0.0, (open_ - rule.gate_least) / rule.gate_width))
+    return min(1.0, max(0.0, (board.open - rule.gate_least) / rule.gate_width))
 
 
 def spread_seeds(board: Board, first: Rows, a: float) -> list[int]:
@@ -505,7 +517,8 @@ def links(board: Board, now: int, pool: int) -> None:
 
     Notes beyond the board are taken in as far as they can change the first `pool`.
     """
-    view, share = board.view, board.rule.link_share
+    view, rule = board.view, board.rule
+    share = rule.link_share * board.closed(rule.closed_links)
     if not len(view.note_links) or not share or not len(board.rows):
         return
     least, allowed = board.settings.note_links.threshold, board.found.allowed

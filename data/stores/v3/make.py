@@ -39,7 +39,7 @@ def plain(value: Any) -> Any:
 def answers(mem: Any) -> dict[str, Any]:
     """What the store says, as JSON values."""
     questions: list[dict[str, Any]] = [
-        {"query": ASKED, "rank": "bridge"},
+        {"query": ASKED, "rank": "flat"},
         {"query": "storms of retries", "rank": "flat"},
         {"concepts": ["timeout"], "hops": 2, "rank": "counts"},
         {"vector": [3, 1, 4], "k": 5, "rank": "flat"},
