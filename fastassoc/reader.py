@@ -173,9 +173,9 @@ class Reader(ABC):
         A question of two steps: the second note has no word of it, and comes over what the first
         names.
 
-        >>> _ = mem.write("Ann Lee wrote the retry loop.", concepts=["retry", "Ann Lee"])
+        >>> _ = mem.write("Ann Lee wrote the parser.", concepts=["Ann Lee"])
         >>> _ = mem.write("Her desk is in Oslo.", concepts=["Ann Lee", "Oslo"])
-        >>> hit = mem.read("who wrote the loop?")[1]
+        >>> hit = mem.read("who wrote the parser?")[1]
         >>> hit.text, hit.source, hit.via
         ('Her desk is in Oslo.', 'association', ['Ann Lee'])
         """

@@ -69,8 +69,8 @@ SYSTEMS = (
     System("ppr", "personalised PageRank", "ppr"),
     System("links", "associations alone", "bridge", changes=PLAIN, how="links"),
     System("links", "associations, by counts", "counts", vector=False, how="links"),
-    System("bridge", "bridge", "bridge", changes=PLAIN),
-    System("cover", "bridge with covering pick (default)", "bridge", changes={"cover": True}),
+    System("bridge", "bridge, no covering pick", "bridge", changes=PLAIN),
+    System("cover", "bridge, the default", "bridge", changes={"cover": True}),
 )
 ABLATIONS = tuple(
     System(
