@@ -60,6 +60,7 @@ class Answer(NamedTuple):
 
 
 PLAIN = {"cover": False}
+NO_STEMS = {"stem": 0.0, "capital_stem": 0.0, "plain_stem": 0.0}
 SYSTEMS = (
     System("dense", "dense: the vector alone", "flat", text=False),
     System("bm25", "BM25: the text alone", "flat", vector=False),
@@ -85,9 +86,10 @@ ABLATIONS = tuple(
         ("pin", "without the pin", {"pin": False}),
         ("neighbours", "without note links", {"link_share": 0.0}),
         ("subjects", "without subject weight", {"subject_weight": 0.0}),
-        ("stems", "without stems", {"stem": 0.0}),
+        ("stems", "without stems", NO_STEMS),
         ("crossing", "without the bridge", {"weight": 0.0}),
-        ("seeds", "without spread seeds", {"cover_seeds": 0}),
+        ("seeds", "with one spread seed", {"spread_seeds": 1}),
+        ("closed", "with all of the base in look-ups", {"closed": 1.0}),
     )
 )
 
