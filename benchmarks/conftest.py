@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -47,6 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_benchmark_update_machine_info(config: Any, machine_info: dict[str, Any]) -> None:
     machine_info["packages"] = versions()
+    machine_info["load"] = round(os.getloadavg()[0], 1)
 
 
 def pytest_benchmark_update_json(config: Any, benchmarks: Any, output_json: Any) -> None:

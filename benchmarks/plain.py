@@ -95,11 +95,11 @@ def synced(file: Path, data: Any) -> None:
 
 
 def bipartite(ids: NDArray[np.uint32]) -> sparse.csr_array:
-    """Notes, then concepts, and who carries whom, both ways."""
-    notes, concepts = len(ids), int(ids.max()) + 1
-    rows = np.repeat(np.arange(notes), ids.shape[1])
-    columns = notes + ids.ravel().astype(np.int64)
-    size = notes + concepts
+    """Notes, then those concepts that one carries, and who carries whom, both ways."""
+    known, places = np.unique(ids.ravel(), return_inverse=True)
+    rows = np.repeat(np.arange(len(ids)), ids.shape[1])
+    columns = len(ids) + places.ravel()
+    size = len(ids) + len(known)
     half = sparse.csr_array((np.ones(ids.size), (rows, columns)), shape=(size, size))
     return (half + half.T).tocsr()
 

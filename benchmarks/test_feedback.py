@@ -66,7 +66,7 @@ def test_single_by_dict(benchmark: Any, size: str, asked: Asked) -> None:
     measure(benchmark, "feedback-memory", "dict, 45 pairs", size, call, queries, unit="calls")
 
 
-def test_large_call(benchmark: Any, size: str, notes: int, parquet: Path, asked: Asked) -> None:
+def test_one_call(benchmark: Any, size: str, notes: int, parquet: Path, asked: Asked) -> None:
     """Every pair of 300 and 300 concepts by one call of the public verb."""
     if notes > SIZES["large"]:
         pytest.skip("measured up to a million notes")

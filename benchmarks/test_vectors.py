@@ -237,9 +237,10 @@ def test_beside(
         pytest.skip("too few for lists")
     alone = BESIDE[who](near, work, where)
     row = f"vector-where-{kind}" if where else f"vector-{kind}"
-    said = f"{who}, {CHROMA:,} notes" if who == "Chroma" and len(near.vectors) > CHROMA else who
+    less = {"few": CHROMA} if who == "Chroma" and len(near.vectors) > CHROMA else {}
+    said = f"{who}, {CHROMA:,} notes" if less else who
     few = [(one,) for one in near.asked[:50]]
-    measure(benchmark, row, said, size, alone.call, few, warm=5, unit="reads")
+    measure(benchmark, row, said, size, alone.call, few, warm=5, unit="reads", **less)
     if not where and who != "Chroma":
         found = [alone.similar(alone.call(one)) for (one,) in few]
         benchmark.extra_info["recall"] = recall(found, near.truth[: len(few)])
