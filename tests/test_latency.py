@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 import fastassoc as fa
 from fastassoc.cli import cli
-from fastassoc.errors import InvalidInput
+from fastassoc.errors import InvalidInput, StoreError
 from fastassoc.latency import (
     SCHEMA,
     Options,
@@ -228,6 +228,11 @@ def test_cold_tells_of_another_process(tmp_path: Path) -> None:
     assert cold.answer({"store": str(path), "asked": {}, "timeout": 1.0})["first_read_s"] == {}
 
 
+def test_a_cold_start_that_fails_says_why(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"cold start of .*none\.fa failed: .*StoreNotFound"):
+        cold.measure(str(tmp_path / "none.fa"), {}, 1)
+
+
 def test_generated_notes_go_on_over_blocks() -> None:
     one, two = concept_ids(5), concept_ids(5, block=1)
     assert not (one == two).all()
@@ -317,7 +322,7 @@ def test_page_stands_alone(generated: dict[str, Any]) -> None:
     page.feed(text)
     assert page.open == []
     assert page.outside == []
-    assert page.svgs == 5  # latency, stages, threads, recall, cold
+    assert page.svgs == 6  # latency, stages, threads for each batch, recall, cold
     assert "http" not in text
     assert "Beside &lt;old&gt;.json" in text
     assert "recall@10" in text

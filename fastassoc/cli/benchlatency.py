@@ -196,7 +196,7 @@ def _compared(
         return
     failed = worse(changes, limit)
     if failed:
-        app.say(f"{count(len(failed), 'figure')} worse by more than {limit:.4g} (as a share):")
+        app.say(f"{count(len(failed), 'figure')} worse by more than {limit:.1%}:")
         for one in failed:
             app.say(f"  {_sentence(one)}")
         click.get_current_context().exit(1)

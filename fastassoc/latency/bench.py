@@ -316,7 +316,7 @@ def _warm(
                 mem.read(**query, **common)
                 if time.perf_counter() > end:
                     break
-            known[rank, kind] = stages(mem, queries[:WARM], common)
+            known[rank, kind] = stages(mem, queries[:WARM], common, options.seconds)
         told = timed(
             mem, queries, common, threads=threads, batch=batch, most_seconds=options.seconds
         )

@@ -11,7 +11,10 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
+
+from fastassoc.errors import StoreError
 
 __all__ = ["measure", "peak_bytes"]
 
@@ -36,22 +39,30 @@ def measure(
     list of dict
         ``import_s``, ``open_s``, ``first_read_s`` by row in the order asked (what the first ones
         made serves the others), ``second_read_s``, and ``peak_bytes``.
+
+    Raises
+    ------
+    StoreError
+        Such a process failed; the message has its last words.
     """
     request = json.dumps({"store": store, "asked": asked, "timeout": timeout})
-    folders = [folder for folder in sys.path if folder]
-    return [
-        json.loads(
-            subprocess.run(
-                [sys.executable, "-m", "fastassoc.latency.cold"],
-                input=request,
-                check=True,
-                stdout=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
-            ).stdout
+    here = str(Path(__file__).parents[2])  # this package, installed or not
+    paths = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    told = []
+    for _ in range(rounds):
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "fastassoc.latency.cold"],
+            check=False,
+            input=request,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": paths},
         )
-        for _ in range(rounds)
-    ]
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+            raise StoreError(f"a cold start of {store} failed: {last}")
+        told.append(json.loads(done.stdout))
+    return told
 
 
 def peak_bytes() -> int | None:

@@ -75,12 +75,14 @@ def _warm(cells: list[dict[str, Any]]) -> Iterator[str]:
         "milliseconds of each stage",
         " ms",
     )
-    by_row: dict[str, list[tuple[float, float]]] = {}
+    over: dict[int, dict[str, list[tuple[float, float]]]] = {}
     for cell in cells:
-        name = f"{_row(cell)}, {cell['batch']} a call"
-        by_row.setdefault(name, []).append((float(cell["threads"]), cell["qps"]))
+        spots = over.setdefault(cell["batch"], {}).setdefault(_row(cell), [])
+        spots.append((float(cell["threads"]), cell["qps"]))
     if len({cell["threads"] for cell in cells}) > 1:
-        yield curves(by_row, "reads a second over threads", "threads", "reads/s")
+        for batch, series in over.items():
+            across = f"threads, {batch:,} in a call"
+            yield curves(series, "reads a second over threads", across, "reads a second")
     head = ["rank, asked by", "in a call", "threads", "p50 ms", "p95 ms", "p99 ms", "reads/s"]
     rows = [
         [
@@ -108,7 +110,7 @@ def _recall(cells: list[dict[str, Any]], index: dict[str, Any] | None) -> Iterat
         {"reads by vector": [(cell["recall"], cell["qps"]) for cell in cells]},
         "recall against reads a second",
         f"recall@{cells[0]['k']}",
-        "reads/s",
+        "reads a second",
     )
     rows = [
         [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -91,9 +92,15 @@ def timed(
     return {**percentiles(spent), "qps": round(reads / whole, 1), "reads": reads}
 
 
-def stages(mem: fa.Memory, queries: Sequence[Query], common: Query) -> dict[str, float]:
+def stages(
+    mem: fa.Memory, queries: Sequence[Query], common: Query, most_seconds: float = math.inf
+) -> dict[str, float]:
     """Milliseconds of each stage of a read, medians, as `Recall.timings` tells."""
-    told = [mem.read(**query, **common).timings for query in queries]
+    told, end = [], time.perf_counter() + most_seconds
+    for query in queries:
+        told.append(mem.read(**query, **common).timings)
+        if time.perf_counter() > end:
+            break
     names = dict.fromkeys(name for one in told for name in one)
     return {
         name: round(float(np.median([one.get(name, 0.0) for one in told])) * 1e3, 4)

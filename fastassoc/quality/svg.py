@@ -38,7 +38,8 @@ def bars(rows: Sequence[Bar], title: str, top: float | None = 1.0, unit: str = "
                 f'<path class="whisker" d="M{x0:.1f} {middle}H{x2:.1f}M{x0:.1f} {middle - 4}v8'
                 f'M{x2:.1f} {middle - 4}v8"/>'
             )
-        out.append(_text(max(x1, x2) + 6, y + 13, f"{value:.3f}".rstrip() + unit, "start", "value"))
+        told = f"{value:.3g}{unit}" if unit else f"{value:.3f}"
+        out.append(_text(max(x1, x2) + 6, y + 13, told, "start", "value"))
     return "".join([*out, "</svg>"])
 
 
@@ -121,12 +122,13 @@ def curves(
     left, right = min(xs), max(xs)
     left, right = (left - 0.01, right + 0.01) if left == right else (left, right)
     low, high = math.floor(min(ys)), max(math.floor(min(ys)) + 1, math.ceil(max(ys)))
-    tall, edge, wide = 230, 70, WIDTH - 240
-    out = [_open(tall + 50, title)]
+    top, edge, wide = 28, 70, WIDTH - 250
+    tall = max(220, 18 * len(series))
+    out = [_open(top + tall + 40, title), _text(4, 14, up, "start", "axis")]
 
     def place(x: float, y: float) -> tuple[float, float]:
         share = (math.log10(y) - low) / (high - low)
-        return edge + wide * (x - left) / (right - left), 10 + tall * (1 - share)
+        return edge + wide * (x - left) / (right - left), top + tall * (1 - share)
 
     for power in range(low, high + 1):
         _, y = place(left, 10.0**power)
@@ -134,22 +136,21 @@ def curves(
         out.append(_text(edge - 8, y + 4, f"{10.0**power:g}", "end", "axis"))
     for at in range(5):
         value = left + (right - left) * at / 4
-        out.append(_text(edge + wide * at / 4, tall + 26, f"{value:.4g}", "middle", "axis"))
-    out.append(_text(edge + wide / 2, tall + 44, across, "middle", "axis"))
-    out.append(_text(4, 12, up, "start", "axis"))
+        out.append(_text(edge + wide * at / 4, top + tall + 16, f"{value:.4g}", "middle", "axis"))
+    out.append(_text(edge + wide / 2, top + tall + 34, across, "middle", "axis"))
     for number, (name, some) in enumerate(series.items()):
         spots = [(*place(x, y), x, y) for x, y in sorted(some) if y > 0]
-        tone = _tone(list(series), name)
+        hue = f"hsl({(210 + 137 * number) % 360} 55% 50%)"  # each far from the ones before
         if len(spots) > 1:
             way = "L".join(f"{x:.1f} {y:.1f}" for x, y, *_ in spots)
-            out.append(f'<path class="whisker" d="M{way}" stroke-opacity="{tone}"/>')
+            out.append(f'<path class="whisker" d="M{way}" style="stroke:{hue}"/>')
         for x, y, across_value, up_value in spots:
             out.append(
-                f'<circle class="bar" cx="{x:.1f}" cy="{y:.1f}" r="4" fill-opacity="{tone}">'
+                f'<circle class="bar" cx="{x:.1f}" cy="{y:.1f}" r="4" style="fill:{hue}">'
                 f"<title>{escape(name)}: {across_value:.4g}, {up_value:.5g}</title></circle>"
             )
-        y = 24 + 18 * number
-        dot = f'<circle class="bar" cx="{edge + wide + 16}" cy="{y}" r="4" fill-opacity="{tone}"/>'
+        y = top + 6 + 18 * number
+        dot = f'<circle class="bar" cx="{edge + wide + 16}" cy="{y}" r="4" style="fill:{hue}"/>'
         out += [dot, _text(edge + wide + 26, y + 4, name, "start", "label")]
     return "".join([*out, "</svg>"])
 
