@@ -128,8 +128,7 @@ def run(options: Options, progress: Progress = _nothing) -> dict[str, Any]:
     Returns
     -------
     dict
-        The report: JSON values, of the schema that its key ``schema`` names. ``figures`` holds
-        every figure by name with its unit and which way is better, for `compare`.
+        The report: JSON values, of the schema that its key ``schema`` names. See Notes.
 
     Raises
     ------
@@ -137,8 +136,21 @@ def run(options: Options, progress: Progress = _nothing) -> dict[str, Any]:
         An option cannot be taken, or the store has no notes.
     StoreNotFound
         There is no such store.
+
+    Notes
+    -----
+    ``store`` says what was read (notes, links, dim, bytes, index), ``asked`` with what, ``machine``
+    and ``packages`` where. ``load`` is the generated store's (None for one's own): notes_per_s,
+    ingest_s, snapshot_s, index_s. ``cold`` holds medians over processes that begin: import_s,
+    open_s, first_read_s and second_read_s by row, and peak_bytes. ``warm`` has an entry for each
+    rank, kind of question, batch and number of threads: p50_ms, p95_ms, p99_ms and mean_ms of a
+    call, qps, reads, and stages_ms of a single read. ``recall`` has one for each recall floor:
+    recall, qps and the same percentiles, one question at a time on one thread. ``figures`` holds
+    all that can become worse by name, each with value, unit and better ("lower" or "higher").
     """
     options.check()
+    if options.store is not None and not Path(options.store).exists():
+        fa.open(options.store, create=False, read_only=True)  # says so, before any compiling
     begun = time.perf_counter()
     progress("compiling kernels", 0, 1)
     compiled = fa.warm()
