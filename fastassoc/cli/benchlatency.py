@@ -91,7 +91,8 @@ def latency(
 
     Every rank, warm and cold apart: p50, p95, p99 and reads a second, for several numbers of
     threads and of questions in a call, with the stages of a read; recall of the vector index,
-    bytes, memory. The questions are made of the store's own notes. Recall against reads a second
+    bytes, memory. The questions are made of the store's own notes; no figure holds the time of an
+    embedder. Recall against reads a second
     is as ann-benchmarks has it; load, p99 and reads a second over threads as VectorDBBench.
     """
     named = store or (app.store if notes is None else None)
