@@ -158,6 +158,7 @@ def judged(figures: list[Figure], sizes: list[str]) -> list[dict[str, Any]]:
                     "target": target.bound,
                     "measured": told,
                     "met": met,
+                    "ran": ran(mine),
                     "floor": told_of(low, shown),
                     "peer": told_of(other, shown),
                     "ratio_floor": ratio(mine, low, shown, target.least),
@@ -165,6 +166,13 @@ def judged(figures: list[Figure], sizes: list[str]) -> list[dict[str, Any]]:
                 }
             )
     return rows
+
+
+def ran(figure: Figure) -> float | None:
+    """The share of the time in which the processor was ours; little of it is another's noise."""
+    if figure.get("cpu") is None:
+        return None
+    return round(min(1.0, float(figure["cpu"]) / float(figure["p50"])), 3)
 
 
 def told_of(figure: Figure | None, name: str) -> dict[str, Any] | None:
@@ -248,6 +256,10 @@ def shown(value: float | None, unit: str) -> str:
     return f"{value:.4g} {unit}".strip()
 
 
+def share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
 def beside(told: dict[str, Any] | None, unit: str, times: float | None) -> str:
     """What stands beside a figure, and how many times as good ours is."""
     if told is None or told["value"] is None:
@@ -269,17 +281,19 @@ def markdown(document: dict[str, Any]) -> str:
         *([f"Not installed, hence not measured: {', '.join(missing)}."] if missing else []),
         "Kernels were compiled or loaded before any figure: "
         + ", ".join(f"{size} {s} s" for size, s in document["compile"].items())
-        + ". In brackets: how many times as good ours is as what stands there.",
+        + ". In brackets: how many times as good ours is as what stands there. Ran: the share of "
+        "the median call in which the processor was at work on it (the rest is the disk, or "
+        "others on the machine).",
         "",
-        "| operation | notes | target | measured | met | floor | best peer |",
-        "|---|---|---|---|---|---|---|",
+        "| operation | notes | target | measured | ran | met | floor | best peer |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     said = {True: "yes", False: "**no**", None: "-"}
     for row in document["rows"]:
         unit = row["unit"]
         lines.append(
             f"| {row['operation']} | {row['size']} | {shown(row['target'], unit)} "
-            f"| {shown(row['measured'], unit)} | {said[row['met']]} "
+            f"| {shown(row['measured'], unit)} | {share(row['ran'])} | {said[row['met']]} "
             f"| {beside(row['floor'], unit, row['ratio_floor'])} "
             f"| {beside(row['peer'], unit, row['ratio_peer'])} |"
         )
