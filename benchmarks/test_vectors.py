@@ -83,7 +83,10 @@ def test_vector(benchmark: Any, size: str, request: Any, near: Near) -> None:
     )  # fmt: skip
     found = [[hit.similarity for hit in call(one)] for one in near.asked]
     index = near.mem.info()["index"]
-    benchmark.extra_info |= {"recall": recall(found, near.truth), "index": index["kind"]}
+    benchmark.extra_info |= {
+        "recall": recall(found, near.truth),
+        "index": "exact" if index is None else index["kind"],
+    }
 
 
 def test_vector_with_words(benchmark: Any, size: str, request: Any, near: Near, notes: int) -> None:
