@@ -1,4 +1,4 @@
-"""The figures of the README: ``python -m benchmarks.figures [10k 100k 1M]``.
+"""The figures of the README: ``python -m benchmarks.figures [small medium large]``.
 
 For each size: notes a second from Parquet into a durable store, time of an open and of reads
 (median and 99th percentile), bytes a link takes. Beside them, in the same run, what the plain
@@ -118,4 +118,4 @@ def main(sizes: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(SIZES))
+    main(sys.argv[1:] or ["small", "medium", "large"])

@@ -1,61 +1,55 @@
-"""Generated notes with the shape of real ones: topics, and a Zipf tail of concepts.
+"""The generated notes of every figure: sizes by name, and a file of them.
 
-A note belongs to a topic and draws its concepts from the topic's own list, the first ones most
-often; some concepts stand in many topics. At 1M notes this gives 10M pair events, several million
-distinct pairs, and one concept on tens of thousands of notes. The same seed gives the same notes.
+They are made by `fastassoc.latency.made`, as `fastassoc bench latency` makes its own.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-CONCEPTS = 200_000
-TOPICS = 4_000
-PER_TOPIC = 300
-PER_NOTE = 5
-WORDS = 2_000
-SIZES = {"10k": 10_000, "100k": 100_000, "1M": 1_000_000}
+from fastassoc.latency.made import (
+    BLOCK,
+    CONCEPTS,
+    WORDS,
+    concept_ids,
+    names,
+    table,
+    tables,
+    zipf,
+)
+
+__all__ = [
+    "BLOCK",
+    "CONCEPTS",
+    "SIZES",
+    "WORDS",
+    "concept_ids",
+    "names",
+    "table",
+    "tables",
+    "write_parquet",
+    "zipf",
+]
+
+SIZES = {"small": 10_000, "medium": 100_000, "large": 1_000_000, "huge": 10_000_000}
 
 
-def zipf(rng: np.random.Generator, n: int, size: tuple[int, ...], skew: float) -> NDArray[np.int64]:
-    """Ranks 0 to n - 1, the share of rank r falling as ``(r + 1) ** -skew``."""
-    shares = np.cumsum((np.arange(n) + 1.0) ** -skew)
-    return np.searchsorted(shares / shares[-1], rng.random(size)).astype(np.int64)
-
-
-def concept_ids(notes: int, seed: int = 7) -> NDArray[np.uint32]:
-    """Concept ids of each note, distinct within a note, uint32 [notes, 5]."""
-    rng = np.random.default_rng(seed)
-    # the lists of the topics: drawn with a tail, so that some concepts are in many of them
-    lists = zipf(rng, CONCEPTS, (TOPICS, PER_TOPIC), 0.75)
-    lists = rng.permutation(CONCEPTS)[lists]
-    topic = zipf(rng, TOPICS, (notes,), 0.6)
-    drawn = lists[topic[:, None], zipf(rng, PER_TOPIC, (notes, 4 * PER_NOTE), 0.9)]
-    # the first five distinct ones of the draw
-    order = np.argsort(drawn, axis=1, kind="stable")
-    ranked = np.take_along_axis(drawn, order, axis=1)
-    repeat = np.zeros_like(drawn, dtype=bool)
-    np.put_along_axis(repeat, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], axis=1)
-    keep = np.argsort(repeat, axis=1, kind="stable")[:, :PER_NOTE]
-    return np.take_along_axis(drawn, keep, axis=1).astype(np.uint32)
-
-
-def table(notes: int, seed: int = 7) -> pa.Table:
-    """Notes as a table of ``id, text, concepts``, texts of about a dozen words."""
-    rng = np.random.default_rng(seed + 1)
-    ids = concept_ids(notes, seed)
-    names = pa.array([f"concept {n:06d}" for n in range(CONCEPTS)])
-    words = pa.array([f"word{n:04d}" for n in range(WORDS)])
-    said = [words.take(pa.array(zipf(rng, WORDS, (notes,), 1.0))) for _ in range(12)]
-    offsets = pa.array(np.arange(notes + 1, dtype=np.int32) * ids.shape[1])
-    import pyarrow.compute as pc
-
-    return pa.table(
-        {
-            "id": pc.binary_join_element_wise("n", pa.array(np.arange(notes)).cast("string"), ""),
-            "text": pc.binary_join_element_wise(*said, " "),
-            "concepts": pa.ListArray.from_arrays(offsets, names.take(pa.array(ids.ravel()))),
-        }
-    )
+def write_parquet(file: Path, notes: int, vectors: NDArray[np.float32] | None = None) -> None:
+    """Write the notes into a file, with their vectors (float32 [notes, dim]) where given."""
+    writer, first = None, 0
+    for made in tables(notes):
+        part = made
+        if vectors is not None:
+            some = vectors[first : first + len(part)]
+            column = pa.FixedSizeListArray.from_arrays(pa.array(some.ravel()), some.shape[1])
+            part = part.append_column("vector", column)
+        writer = writer or pq.ParquetWriter(file, part.schema)
+        writer.write_table(part)
+        first += len(part)
+    if writer is not None:
+        writer.close()

@@ -123,7 +123,9 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "__main__": {"cli"},
     "check": {"__init__", "errors"},
     "quality": {"quality", "__init__", "errors", "settings", "embed"},
-    "cli": {"cli", "__init__", "errors", "settings", "check", "embed", "vectors", "quality"},
+    "latency": {"latency", "__init__", "errors", "settings", "quality"},
+    "cli": {"cli", "__init__", "errors", "settings", "check", "embed", "vectors"}
+    | {"latency", "quality"},
 }
 OWNERS = {  # a package, and the rooms that may import it
     "apsw": {"journal"},

@@ -1,21 +1,21 @@
-"""The command ``bench``: measure quality on real sets, systems side by side."""
+"""The command ``bench``: measure quality on real sets, and speed on one's own store."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from fastassoc.cli.common import App, check_embedder, every_so_often, example, plain, store_options
-from fastassoc.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from fastassoc.quality.places import Progress
+from fastassoc.cli.benchcommon import (
+    names_of,
+    require_folders,
+    work_progress,
+    write_json,
+    write_page,
+)
+from fastassoc.cli.benchlatency import latency
+from fastassoc.cli.common import App, check_embedder, example, store_options
 
 __all__ = ["bench"]
 
@@ -28,11 +28,12 @@ PARTS = ("reads", "lookups", "feedback", "scores", "associations")
         "fastassoc bench quality --data sets",
         "fastassoc bench quality --data sets --only musique --html report.html",
         "fastassoc bench quality --questions mine.jsonl --store notes.fa",
+        "fastassoc bench latency --store notes.fa --html speed.html",
     )
 )
 @store_options
 def bench() -> None:
-    """Measure how well it reads, learns and associates."""
+    """Measure how well it reads, learns and associates, and how fast."""
 
 
 @bench.command(
@@ -100,15 +101,13 @@ def quality(
         )
     if questions is not None and not store:
         raise click.UsageError("--questions needs the store that they are asked of: --store PATH.")
-    wanted = _names(parts)
+    wanted = names_of(parts)
     unknown = [name for name in wanted if name not in PARTS]
     if unknown:
         raise click.BadParameter(
             f"found {', '.join(unknown)}, expected of {', '.join(PARTS)}.", param_hint="--part"
         )
-    for path in (json_file, html):
-        if path not in {None, "-"} and not Path(str(path)).absolute().parent.is_dir():
-            raise InvalidInput(f"{path}: its folder is not there.")  # before the work, not after
+    require_folders(json_file, html)
 
     from fastassoc.quality import Options, html_page, run, write_trec
 
@@ -117,14 +116,14 @@ def quality(
         questions=questions,
         store=store if questions is not None else None,
         embedder=embedder,
-        only=_names(only),
+        only=names_of(only),
         parts=wanted,
         limit=limit,
         seed=seed,
         subjects=subjects,
         ablations=ablations,
     )
-    with _progress(app) as progress:
+    with work_progress(app, "reading the sets") as progress:
         report, sets, ranked = run(options, progress)
     if app.json or json_file == "-":
         app.emit(report)
@@ -132,37 +131,11 @@ def quality(
         from fastassoc.cli.benchshow import show
 
         show(app, report)
-    if json_file not in {None, "-"}:
-        text = json.dumps(report, ensure_ascii=False, indent=1, allow_nan=False)
-        Path(str(json_file)).write_text(text + "\n", encoding="utf-8")
-        app.say(f"wrote {json_file}")
+    write_json(app, json_file, report)
     if html is not None:
-        Path(html).write_text(html_page(report), encoding="utf-8")
-        app.say(f"wrote {html}")
+        write_page(app, html, html_page(report))
     if trec is not None:
         app.say(f"wrote {len(write_trec(Path(trec), sets, ranked))} files into {trec}")
 
 
-def _names(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Names that were given one by one or parted by commas."""
-    split = (name.strip() for one in given for name in one.split(","))
-    return tuple(dict.fromkeys(name for name in split if name))
-
-
-@contextmanager
-def _progress(app: App) -> Iterator[Progress]:
-    """A bar on stderr where that is a terminal, else a line now and then."""
-    console = app.err()
-    if not console.is_terminal:
-        yield every_so_often(lambda what, done, of: app.say(f"{what}: {done:,} of {of:,}"))
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description:<44}"), BarColumn(20), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
-        task = bar.add_task("reading the sets", total=None)
-
-        def update(what: str, done: int, of: int) -> Any:
-            bar.update(task, description=plain(what)[:44], completed=done, total=of)
-
-        yield update
+bench.add_command(latency)

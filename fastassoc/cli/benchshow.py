@@ -10,7 +10,7 @@ from fastassoc.cli.common import App, count, plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["show"]
+__all__ = ["dim_line", "show", "table_of"]
 
 COLUMNS = ("recall@2", "recall@5", "recall@10", "all@5", "mrr")
 
@@ -44,7 +44,7 @@ def _about(one: dict[str, Any]) -> str:
     return f" {count(one['notes'], 'note')}{stores}, {count(one['questions'], 'question')}"
 
 
-def _table(console: Console, title: str, head: list[str], rows: list[list[str]]) -> None:
+def table_of(console: Console, title: str, head: list[str], rows: list[list[str]]) -> None:
     """A table that fits 80 columns; its title stands above, where it takes no width."""
     from rich.table import Table
     from rich.text import Text
@@ -72,14 +72,16 @@ def _reads(console: Console, reads: list[dict[str, Any]], one: dict[str, Any]) -
         cells.append(_share(row["gain"]["value"], True))
         cells += [_share(measures[name]["value"]) for name in others]
         rows.append([*cells, f"{row['milliseconds']['p50']:.2f}"])
-    _table(console, f"reads; gain over {reads[0]['gain']['over']}, ms a read (median)", head, rows)
+    table_of(
+        console, f"reads; gain over {reads[0]['gain']['over']}, ms a read (median)", head, rows
+    )
     groups = reads[0]["groups"]
     if groups:
         head = ["", *(f"{name or '-'}\n{told['questions']}" for name, told in groups.items())]
         rows = [
             [row["title"], *(_share(row["groups"][name][main]) for name in groups)] for row in reads
         ]
-        _table(console, f"{main} by kind of question", head, rows)
+        table_of(console, f"{main} by kind of question", head, rows)
 
 
 def _lookups(console: Console, found: dict[str, Any], one: dict[str, Any]) -> None:
@@ -91,7 +93,7 @@ def _lookups(console: Console, found: dict[str, Any], one: dict[str, Any]) -> No
         for row in found["systems"]
     ]
     title = f"{count(found['questions'], 'easy look-up')}: half of the words of one sentence"
-    _table(console, title, ["", "@1", "95 %", "@5", "95 %"], rows)
+    table_of(console, title, ["", "@1", "95 %", "@5", "95 %"], rows)
 
 
 def _feedback(console: Console, found: dict[str, Any], one: dict[str, Any]) -> None:
@@ -112,9 +114,9 @@ def _feedback(console: Console, found: dict[str, Any], one: dict[str, Any]) -> N
                         ]
                     )
         title = f"feedback, {found['measure']}: {row['title'].strip()}"
-        _table(console, title, ["", "n", "before", "after", "change", "95 %"], rows)
+        table_of(console, title, ["", "n", "before", "after", "change", "95 %"], rows)
         wrong = row["wrong"]
-        _dim(
+        dim_line(
             console,
             f"{wrong['left_first_place']} of {count(wrong['rated'], 'first hit')} that "
             "were rated wrong left first place",
@@ -130,7 +132,7 @@ def _scores(console: Console, found: dict[str, Any], one: dict[str, Any]) -> Non
             shown = "its own questions" if name == "own" else name
             rows.append([shown, str(told["questions"]), f"{told['right']:.1%} {side}", *points])
         title = f"best score, bound {found['bound']}: {row['title'].strip()}"
-        _table(console, title, ["", "n", "right", "5 %", "median", "95 %"], rows)
+        table_of(console, title, ["", "n", "right", "5 %", "median", "95 %"], rows)
 
 
 def _associations(console: Console, found: dict[str, Any], one: dict[str, Any]) -> None:
@@ -150,7 +152,7 @@ def _associations(console: Console, found: dict[str, Any], one: dict[str, Any]) 
         title = (
             f"strongest response of {count(found['cues'], 'cue')} hidden, in the first 10 new words"
         )
-        _table(console, title, ["", "one direction", "95 %", "both", "95 %"], rows)
+        table_of(console, title, ["", "one direction", "95 %", "both", "95 %"], rows)
     else:
         points = ("@1", "@5", "@10")
         rows = [
@@ -166,12 +168,13 @@ def _associations(console: Console, found: dict[str, Any], one: dict[str, Any]) 
             for name, told in found["groups"].items()
         ]
         title = f"one tag of {count(found['held_out'], 'unseen note')} hidden"
-        _table(console, title, ["", *points, "95 % of @1"], rows)
+        table_of(console, title, ["", *points, "95 % of @1"], rows)
     ms = found["milliseconds"]
-    _dim(console, f"{ms['p50']:.3f} ms an answer (median; 95 % within {ms['p95']:.3f})")
+    dim_line(console, f"{ms['p50']:.3f} ms an answer (median; 95 % within {ms['p95']:.3f})")
 
 
-def _dim(console: Console, text: str) -> None:
+def dim_line(console: Console, text: str) -> None:
+    """A line of less weight."""
     from rich.text import Text
 
     console.print(Text(f" {plain(text)}", style="dim"))

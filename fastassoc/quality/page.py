@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any
 
 from fastassoc.quality.measures import MEASURES
+from fastassoc.quality.sheet import document, soft, table
 from fastassoc.quality.svg import bars, histograms
 
 __all__ = ["html_page"]
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c2733; --soft: #66788a; --line: #d5dde5;
-  --bar: #3f7fb8; --page: #fbfcfd; --mark: #c2472b; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4eaf0; --soft: #93a3b3; --line: #33414f;
-  --bar: #5b9bd3; --page: #161d24; --mark: #ec7a5c; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
-  max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
-p.soft, caption, .soft { color: var(--soft); }
-div.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .8rem 0; }
-caption { text-align: left; }
-td, th { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
-  white-space: nowrap; }
-td:first-child, th:first-child { text-align: left; }
-td small { color: var(--soft); }
-svg { width: 100%; max-width: 720px; height: auto; display: block; margin: .8rem 0; }
-svg text { font-size: 12px; fill: var(--ink); } svg .axis { fill: var(--soft); }
-svg .bar { fill: var(--bar); } svg .grid { stroke: var(--line); }
-svg .whisker { stroke: var(--ink); fill: none; } svg .bound { stroke: var(--mark); }
-"""
 
 
 def html_page(report: dict[str, Any]) -> str:
@@ -47,20 +26,14 @@ def html_page(report: dict[str, Any]) -> str:
     str
         A whole document, with its plots in it and no reference to anything outside.
     """
-    body = "".join(_body(report))
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
-        f"<title>fastassoc: quality</title><style>{STYLE}</style></head><body>{body}</body>"
-        "</html>\n"
-    )
+    return document("fastassoc: quality", "".join(_body(report)))
 
 
 def _body(report: dict[str, Any]) -> Iterator[str]:
     yield "<h1>How well it reads, learns and associates</h1>"
     machine, limit = report["machine"], report["limit"]
     many = "all questions" if limit is None else f"at most {limit} questions of a store"
-    yield _soft(
+    yield soft(
         f"fastassoc {report['fastassoc']}, Python {report['python']}, {machine['system']}, "
         f"{machine['cores']} cores. Embedder: {report['embedder'] or 'none'}. Seed "
         f"{report['seed']}; {many}; "
@@ -69,14 +42,14 @@ def _body(report: dict[str, Any]) -> Iterator[str]:
         "read, the embedder left out."
     )
     for sentence in report["skipped"]:
-        yield _soft(sentence)
+        yield soft(sentence)
     for one in report["sets"]:
         yield f"<h2>{escape(one['name'])}</h2>"
         left = "; ".join(f"{reason}: {many}" for reason, many in one["left_out"].items())
         about = ""
         if "notes" in one:
             about = f"{one['notes']:,} notes, {one['questions']:,} questions. "
-        yield _soft(about + (f"Left out: {left}." if left else "Nothing was left out."))
+        yield soft(about + (f"Left out: {left}." if left else "Nothing was left out."))
         for part, show in SHOWN.items():
             if part in one:
                 yield from show(one[part], one)
@@ -96,7 +69,7 @@ def _reads(reads: list[dict[str, Any]], one: dict[str, Any]) -> Iterator[str]:
         ]
         for row in reads
     ]
-    yield _table(head, rows)
+    yield table(head, rows)
     yield bars(
         [
             _bar(row["title"], {"value": row["milliseconds"]["p50"], "low": 0.0, "high": 0.0})
@@ -116,19 +89,19 @@ def _reads(reads: list[dict[str, Any]], one: dict[str, Any]) -> Iterator[str]:
             [row["title"], *(f"{row['groups'][name][one['main']]:.3f}" for name in groups)]
             for row in reads
         ]
-        yield _table(head, rows, "by kind of question")
+        yield table(head, rows, "by kind of question")
 
 
 def _lookups(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
     yield "<h3>Easy look-ups</h3>"
-    yield _soft(f"{found['questions']} times half of the words of one sentence of a note.")
+    yield soft(f"{found['questions']} times half of the words of one sentence of a note.")
     rows = [[row["title"], _value(row["@1"]), _value(row["@5"])] for row in found["systems"]]
-    yield _table(["system", "@1", "@5"], rows)
+    yield table(["system", "@1", "@5"], rows)
 
 
 def _feedback(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
     yield "<h3>Learning</h3>"
-    yield _soft("Half of the questions were taught with outcome 1, then all were asked again.")
+    yield soft("Half of the questions were taught with outcome 1, then all were asked again.")
     for row in found["systems"]:
         rows = []
         for way, groups in row["taught"].items():
@@ -143,9 +116,9 @@ def _feedback(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
                     ]
                 )
         head = [found["measure"], "questions", "before", "after", "change"]
-        yield _table(head, rows, row["title"])
+        yield table(head, rows, row["title"])
         wrong = row["wrong"]
-        yield _soft(
+        yield soft(
             f"Of {wrong['rated']} first hits that were rated wrong, {wrong['left_first_place']} "
             "left first place."
         )
@@ -154,7 +127,7 @@ def _feedback(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
 def _scores(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
     yield "<h3>Absolute scores</h3>"
     bound = found["bound"]
-    yield _soft(
+    yield soft(
         f"The best hit of the set's own questions should score above {bound}, that of any other "
         "text below."
     )
@@ -174,7 +147,7 @@ def _scores(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
             ]
             for name, told in kinds.items()
         ]
-        yield _table(
+        yield table(
             ["questions", "how many", "on the right side", "5 %", "median", "95 %"],
             rows,
             row["title"],
@@ -185,7 +158,7 @@ def _associations(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
     yield "<h3>Association</h3>"
     if one["kind"] == "norms":
         hidden = found["found@10"]
-        yield _soft(
+        yield soft(
             f"Of {found['cues']:,} cues the strongest response was hidden; found means among the "
             "first ten that are not its other responses. Links have no direction: with one "
             "direction hidden, what was said the other way round stays."
@@ -196,9 +169,9 @@ def _associations(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
             [name, *(_value(hidden[way][name]) for way in ("one", "both"))]
             for name in hidden["one"]
         ]
-        yield _table(["way", "one direction hidden", "both hidden"], rows)
+        yield table(["way", "one direction hidden", "both hidden"], rows)
     else:
-        yield _soft(
+        yield soft(
             f"Of {found['held_out']:,} notes that the memory has not seen one tag was hidden; the "
             "others were the cues."
         )
@@ -208,13 +181,13 @@ def _associations(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
             [name, *(_value(told[point]) for point in points)]
             for name, told in found["ways"].items()
         ]
-        yield _table(["way", *points], rows)
+        yield table(["way", *points], rows)
         rows = [
             [f"{name} ({told['questions']})", *(f"{told[point]:.3f}" for point in points)]
             for name, told in found["groups"].items()
         ]
-        yield _table(["associate, by cues", *points], rows)
-    yield _soft(f"Milliseconds of an answer: {found['milliseconds']['p50']:.3f} (median).")
+        yield table(["associate, by cues", *points], rows)
+    yield soft(f"Milliseconds of an answer: {found['milliseconds']['p50']:.3f} (median).")
 
 
 SHOWN: dict[str, Callable[[Any, dict[str, Any]], Iterator[str]]] = {
@@ -234,21 +207,3 @@ def _value(told: dict[str, Any], signed: bool = False) -> str:
     sign = "+" if signed else ""
     low, high = (f"{told[end]:{sign}.3f}" for end in ("low", "high"))
     return f"{told['value']:{sign}.3f} <small>{low} to {high}</small>"
-
-
-def _soft(text: str) -> str:
-    return f'<p class="soft">{escape(text)}</p>'
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
-    """A table; the first column is text, the others are made here already."""
-    title = f"<caption>{escape(caption.strip())}</caption>" if caption else ""
-    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    lines = "".join(
-        f"<tr><td>{escape(row[0].strip())}</td>{''.join(f'<td>{c}</td>' for c in row[1:])}</tr>"
-        for row in rows
-    )
-    return (
-        f'<div class="wide"><table>{title}<thead><tr>{top}</tr></thead>'
-        f"<tbody>{lines}</tbody></table></div>"
-    )

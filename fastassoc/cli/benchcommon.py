@@ -1,0 +1,63 @@
+"""What the commands of ``bench`` share: progress, lists of names, files that are written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastassoc.cli.common import App, every_so_often, plain
+from fastassoc.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from fastassoc.quality.places import Progress
+
+__all__ = ["names_of", "require_folders", "work_progress", "write_json", "write_page"]
+
+
+def names_of(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that were given one by one or parted by commas."""
+    split = (name.strip() for one in given for name in one.split(","))
+    return tuple(dict.fromkeys(name for name in split if name))
+
+
+def require_folders(*files: str | None) -> None:
+    """Refuse files whose folders are not there: before the work, not after."""
+    for path in files:
+        if path not in {None, "-"} and not Path(str(path)).absolute().parent.is_dir():
+            raise InvalidInput(f"{path}: its folder is not there.")
+
+
+def write_json(app: App, file: str | None, report: dict[str, Any]) -> None:
+    """Write a report where a file was named."""
+    if file not in {None, "-"}:
+        text = json.dumps(report, ensure_ascii=False, indent=1, allow_nan=False)
+        Path(str(file)).write_text(text + "\n", encoding="utf-8")
+        app.say(f"wrote {file}")
+
+
+def write_page(app: App, file: str, page: str) -> None:
+    """Write a page, and say so."""
+    Path(file).write_text(page, encoding="utf-8")
+    app.say(f"wrote {file}")
+
+
+@contextmanager
+def work_progress(app: App, first: str) -> Iterator[Progress]:
+    """A bar on stderr where that is a terminal, else a line now and then."""
+    console = app.err()
+    if not console.is_terminal:
+        yield every_so_often(lambda what, done, of: app.say(f"{what}: {done:,} of {of:,}"))
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<44}"), BarColumn(20), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(first, total=None)
+
+        def update(what: str, done: int, of: int) -> Any:
+            bar.update(task, description=plain(what)[:44], completed=done, total=of)
+
+        yield update
