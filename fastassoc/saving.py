@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fastassoc import files
 from fastassoc import snapshot as disk
 from fastassoc.cache import Cache
 from fastassoc.errors import CorruptStore, StoreError
@@ -57,7 +57,8 @@ def vacuum(
                     journal.drop(pointer.seq)
                 _sweep(journal, keep_previous=False)
                 for name in ("rejects", "cache"):
-                    shutil.rmtree(journal.path / name, ignore_errors=True)
+                    with suppress(OSError):
+                        files.remove_tree(journal.path / name)
                 break
         if time.monotonic() > end:
             raise StoreError("vacuum: another process is taking a snapshot; run it again.")

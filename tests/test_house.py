@@ -74,7 +74,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "lines": TOOLS | {"parts", "rows"},
     "sources": TOOLS | {"lines", "parquetguard", "parts"},
     "batches": TOOLS | {"rows", "mapping", "parts", "sources"},
-    "rejects": TOOLS | {"mapping", "batches"},
+    "rejects": TOOLS | {"files", "mapping", "batches"},
     "dryrun": TOOLS | {"rows", "mapping", "batches"},
     "ingest": TOOLS | INTAKE,
     # reading
@@ -88,14 +88,14 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "files": {"errors"},
     "parquet": {"errors"},
     "manifest": {"errors", "files", "formats", "parquet"},
-    "journal": {"journal", "errors", "formats"},
+    "journal": {"journal", "errors", "files", "formats"},
     "snapshot": {"errors", "files", "manifest", "parquet"},
     # the verbs
     "vectorcache": {"cache", "indexed", "space", "state", "vectors"},
     "ports": {"cache", "errors", "indexed", "notes", "state", "vectorcache", "vectors"},
     "named": {"errors", "journal", "snapshot"},
-    "saving": TOOLS | {"cache", "journal", "snapshot", "named", "ports", "state"},
-    "storecare": {"errors", "journal", "snapshot", "named", "state"},
+    "saving": TOOLS | {"cache", "files", "journal", "snapshot", "named", "ports", "state"},
+    "storecare": {"errors", "files", "journal", "snapshot", "named", "state"},
     "store": TOOLS
     | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes", "cache"}
     | {"indexed", "vectorcache", "vectors"},

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import apsw
 
+from fastassoc import files
 from fastassoc.errors import CorruptStore, StoreError, StoreExists, VacuumIncomplete
-from fastassoc.journal import chain, host
+from fastassoc.journal import chain
 from fastassoc.journal.chain import Pointer
 from fastassoc.journal.connections import Connections
 from fastassoc.journal.headfile import HeadFile
@@ -60,7 +61,7 @@ def backup(connections: Connections, records: Records, folder: Path) -> Pointer 
     target = folder / NAME
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        files.disk.close(files.disk.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError as error:
         raise StoreExists(f"{target}: exists; name an empty folder.") from error
     except OSError as error:
@@ -80,11 +81,11 @@ def backup(connections: Connections, records: Records, folder: Path) -> Pointer 
         finally:
             source.close()
         HeadFile(folder / "head", meta.key()).create(last)
-        host.sync_folder(folder)
+        files.sync_folder(folder)
     except (apsw.Error, OSError) as error:
         for suffix in ("", "-wal", "-shm"):
             with contextlib.suppress(OSError):
-                os.unlink(f"{target}{suffix}")
+                files.disk.unlink(folder / f"{NAME}{suffix}")
         if isinstance(error, apsw.Error):
             raise translate(error) from error
         raise StoreError(f"{folder}: cannot be written ({error}).") from error

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 
+from fastassoc import files
 from fastassoc.errors import (
     CorruptStore,
     ReadOnlyStore,
@@ -45,7 +46,7 @@ def prepare(path: Path) -> None:
             raise StoreExists(
                 f"{path}: holds {len(found)} files already; open it, or name an empty folder."
             )
-        os.chmod(path, 0o700)
+        files.disk.chmod(path, 0o700)
     except FileExistsError as error:
         raise StoreExists(f"{path}: is a file; name a folder.") from error
     except OSError as error:
@@ -59,7 +60,7 @@ def make(path: Path, sync: str, vfs: str | None) -> None:
     meta = meta._replace(anchor=(0, meta.genesis()))
     conn: apsw.Connection | None = None
     try:
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        files.disk.close(files.disk.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         conn = connect(draft, True, sync, vfs)
         fetch(conn, "PRAGMA journal_mode = WAL")
         conn.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -69,7 +70,7 @@ def make(path: Path, sync: str, vfs: str | None) -> None:
         conn.execute("INSERT INTO meta VALUES (1, ?, ?)", meta.seal())
         conn.execute("COMMIT")
         conn.close()
-        os.link(draft, path / NAME)
+        files.disk.link(draft, path / NAME)
     except (apsw.Error, OSError) as error:
         if (path / NAME).exists():
             raise StoreExists(f"{path}: another process made a store there.") from error
@@ -81,12 +82,13 @@ def make(path: Path, sync: str, vfs: str | None) -> None:
             conn.close(True)
         for suffix in ("", "-wal", "-shm"):
             with contextlib.suppress(OSError):
-                os.unlink(f"{draft}{suffix}")
+                files.disk.unlink(path / f"{draft.name}{suffix}")
     try:
         HeadFile(path / "head", meta.key()).create(0)
         for stale in path.glob(".new-*"):  # creations that were cut short, or too late
-            stale.unlink(missing_ok=True)
-        host.sync_folder(path)
+            with contextlib.suppress(FileNotFoundError):
+                files.disk.unlink(stale)
+        files.sync_folder(path)
     except OSError as error:
         raise StoreError(f"{path}: cannot make the store ({error}).") from error
 
