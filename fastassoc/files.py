@@ -20,7 +20,7 @@ import xxhash
 from fastassoc.errors import CorruptStore, ReadOnlyStore, StoreError
 
 __all__ = ["CHUNK", "Disk", "Sink", "damage", "digest", "disk", "fail", "publish", "same"]
-__all__ += ["remove_tree", "sync_folder"]
+__all__ += ["make_folder", "remove_tree", "sync_folder"]
 
 CHUNK = 4 << 20
 
@@ -74,8 +74,8 @@ class Disk:
     def touch(self, path: Path) -> None:
         os.utime(path, follow_symlinks=False)
 
-    def mkdir(self, path: Path) -> None:
-        os.mkdir(path, 0o700)
+    def mkdir(self, path: Path, mode: int = 0o700) -> None:
+        os.mkdir(path, mode)
 
     def rmdir(self, path: Path) -> None:
         os.rmdir(path)
@@ -150,6 +150,21 @@ def sync_folder(path: Path) -> None:
         disk.sync(fd)
     finally:
         disk.close(fd)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, mode 0700, and those above it that are missing; what is there stays.
+
+    Each name is synced, also that of a folder that is there: who made it may have been cut off.
+    """
+    above = [folder for folder in path.parents if not folder.exists()]
+    for folder in (*reversed(above), path):
+        with suppress(FileExistsError):
+            disk.mkdir(folder, 0o700 if folder == path else 0o777)
+        with suppress(PermissionError):  # a folder that may not be listed cannot be synced
+            sync_folder(folder.parent)
+    if not path.is_dir():
+        raise FileExistsError(errno.EEXIST, "is a file", str(path))
 
 
 def remove_tree(path: Path) -> None:

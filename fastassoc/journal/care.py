@@ -60,7 +60,7 @@ def backup(connections: Connections, records: Records, folder: Path) -> Pointer 
         pass  # open, and not in a forked child
     target = folder / NAME
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.make_folder(folder)
         files.disk.close(files.disk.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError as error:
         raise StoreExists(f"{target}: exists; name an empty folder.") from error

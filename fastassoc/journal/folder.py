@@ -40,7 +40,7 @@ CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), content TEXT NOT NULL,
 def prepare(path: Path) -> None:
     """Make the folder, or take an empty one."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.make_folder(path)
         found = [n for n in os.listdir(path) if not n.startswith(".new-")]
         if found:
             raise StoreExists(
@@ -84,6 +84,7 @@ def make(path: Path, sync: str, vfs: str | None) -> None:
             with contextlib.suppress(OSError):
                 files.disk.unlink(path / f"{draft.name}{suffix}")
     try:
+        files.sync_folder(path)  # `head` alone would look like a store that lost its journal
         HeadFile(path / "head", meta.key()).create(0)
         for stale in path.glob(".new-*"):  # creations that were cut short, or too late
             with contextlib.suppress(FileNotFoundError):

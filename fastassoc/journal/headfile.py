@@ -72,6 +72,7 @@ class HeadFile:
         finally:
             files.disk.close(fd)
             files.disk.unlink(draft)
+        files.sync_folder(self.path.parent)
 
     def _raw(self) -> bytes | None:
         try:

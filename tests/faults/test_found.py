@@ -1,0 +1,116 @@
+"""Each fault that these instruments found, as a test of its own."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastassoc as fa
+from fastassoc import errors
+from fastassoc.journal import Draft, Journal, folder
+
+from . import layer
+from .power import Power, Recorder
+
+LOOKS = ("open", "read", "look", "list", "lock")
+
+
+class Breaking(layer.Wire):
+    """Fails the calls that a test names; with `stays`, then every call that changes something."""
+
+    def __init__(
+        self, root: Path, broken: Callable[[layer.Call], bool], *, stays: bool = False
+    ) -> None:
+        super().__init__(root)
+        self.broken = broken
+        self.stays = stays
+        self.struck = 0
+
+    def perform(self, call: layer.Call, do: layer.Do, half: layer.Do | None = None) -> Any:
+        if self.broken(call) or (self.stays and self.struck and call.kind not in LOOKS):
+            self.struck += 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return do()
+
+
+def add(journal: Journal) -> None:
+    with journal.locked() as transaction:
+        transaction.append([Draft(None, "write", 0, "{}")])
+
+
+def durable(recorder: Recorder) -> set[str]:
+    """The names that a loss of power now leaves at least."""
+    power = Power(recorder.first, recorder.numbers)
+    for event in recorder.events:
+        power.pass_by(event)
+    return durable_names(power)
+
+
+def durable_names(power: Power) -> set[str]:
+    found: set[str] = set()
+
+    def walk(node: int, path: str) -> None:
+        for name, child in power.folders[node].durable.items():
+            found.add(path + name)
+            if child in power.folders:
+                walk(child, f"{path}{name}/")
+
+    walk(0, "")
+    return found
+
+
+# -- making a store --------------------------------------------------------------------------------
+
+
+def test_a_new_store_survives_a_loss_of_power(tmp_path: Path) -> None:
+    """The folder itself was never synced into the one above it."""
+    recorder = Recorder(tmp_path)
+    with layer.on(recorder):
+        with Journal.create(tmp_path / "deep" / "down" / "s.fa") as journal:
+            add(journal)
+        kept = durable(recorder)
+    assert {"deep/down/s.fa/journal.db", "deep/down/s.fa/head"} <= kept
+
+
+def test_a_head_that_is_made_late_survives_a_loss_of_power(tmp_path: Path) -> None:
+    """The first commit after a creation that was cut short made `head` and did not sync its name:
+
+    after a loss of power the store was refused.
+    """
+    Journal.create(tmp_path / "s.fa").close()
+    (tmp_path / "s.fa" / "head").unlink()
+    recorder = Recorder(tmp_path)
+    with layer.on(recorder), Journal.open(tmp_path / "s.fa") as journal:
+        add(journal)
+        kept = durable(recorder)
+    assert "s.fa/head" in kept
+
+
+# -- backup ----------------------------------------------------------------------------------------
+
+
+# -- vacuum and rejects ----------------------------------------------------------------------------
+
+
+def refused(path: Path) -> Path:
+    """A store with a file of refused rows."""
+    with fa.open(path) as mem:
+        mem.ingest([{"id": "a", "text": "Tea."}, {"id": "b", "text": 5}], max_rejects=1.0)
+    return path
+
+
+def test_a_loss_of_power_while_a_store_is_made_leaves_none_or_a_whole_one(tmp_path: Path) -> None:
+    """`head` could reach the disk before the journal did, and the store was refused for ever."""
+    recorder = Recorder(tmp_path)
+    with layer.on(recorder):
+        Journal.create(tmp_path / "s.fa").close()
+    power = Power(recorder.first, recorder.numbers)
+    for event in recorder.events:
+        if event.kind == "link" and event.to.endswith("/head"):
+            assert "s.fa/journal.db" in durable_names(power)
+        power.pass_by(event)
