@@ -79,7 +79,8 @@ def make(path: Path, sync: str, vfs: str | None) -> None:
         raise StoreError(f"{path}: cannot make the store ({error}).") from error
     finally:
         if conn is not None:
-            conn.close(True)
+            with contextlib.suppress(apsw.Error):
+                conn.close(True)
         for suffix in ("", "-wal", "-shm"):
             with contextlib.suppress(OSError):
                 files.disk.unlink(path / f"{draft.name}{suffix}")

@@ -67,6 +67,15 @@ def durable_names(power: Power) -> set[str]:
 # -- making a store --------------------------------------------------------------------------------
 
 
+def test_a_creation_that_the_disk_fails_raises_one_of_our_errors(tmp_path: Path) -> None:
+    """SQLite's own error came through when closing the half-made journal failed as well."""
+    (tmp_path / "s.fa").mkdir()
+    wire = Breaking(tmp_path, lambda call: call.path.endswith("-wal"), stays=True)
+    with layer.on(wire), pytest.raises(errors.StoreError):
+        folder.make(tmp_path / "s.fa", "full", None)
+    Journal.create(tmp_path / "s.fa").close()
+
+
 def test_a_new_store_survives_a_loss_of_power(tmp_path: Path) -> None:
     """The folder itself was never synced into the one above it."""
     recorder = Recorder(tmp_path)
