@@ -114,7 +114,7 @@ def verify(connections: Connections, records: Records) -> list[tuple[str, str]]:
         if connections.head is not None:
             acknowledged, wrong = connections.head.read(last)
             # commits since our moment may be in head already
-            if acknowledged is None and _head(connections, records) == last:
+            if acknowledged is None and 0 < last == _head(connections, records):
                 problems.append(("head", wrong))
             elif acknowledged is not None and acknowledged > max(last, _head(connections, records)):
                 reason = f"ends at operation {last}, but {acknowledged} was acknowledged"

@@ -76,6 +76,18 @@ def test_a_creation_that_the_disk_fails_raises_one_of_our_errors(tmp_path: Path)
     Journal.create(tmp_path / "s.fa").close()
 
 
+def test_a_store_whose_creation_was_cut_short_is_sound(tmp_path: Path) -> None:
+    """An open took a missing `head` of an empty journal, verify called it damage."""
+    Journal.create(tmp_path / "s.fa").close()
+    (tmp_path / "s.fa" / "head").unlink()
+    with Journal.open(tmp_path / "s.fa") as journal:
+        assert journal.verify() == []
+        add(journal)
+    (tmp_path / "s.fa" / "head").unlink()
+    with pytest.warns(RuntimeWarning), Journal.open(tmp_path / "s.fa", sync="normal") as journal:
+        assert journal.verify() == [("head", "is missing or cannot be read")]
+
+
 def test_a_new_store_survives_a_loss_of_power(tmp_path: Path) -> None:
     """The folder itself was never synced into the one above it."""
     recorder = Recorder(tmp_path)
