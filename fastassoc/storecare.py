@@ -68,6 +68,7 @@ def backup(journal: Journal, target: Path) -> Path:
             pointer = journal.backup(draft)
             _copy_files(journal, draft, pointer)
         files.disk.rename(draft, target)
+        files.sync_folder(target.parent)
     except OSError as error:
         raise StoreError(f"{target}: the backup cannot be written ({error}).") from error
     finally:

@@ -115,6 +115,18 @@ def test_a_head_that_is_made_late_survives_a_loss_of_power(tmp_path: Path) -> No
 # -- backup ----------------------------------------------------------------------------------------
 
 
+def test_a_backup_survives_a_loss_of_power(tmp_path: Path) -> None:
+    """Its last step, the rename, was not synced."""
+    recorder = Recorder(tmp_path)
+    with layer.on(recorder), fa.open(tmp_path / "s.fa") as mem:
+        mem.write("Tea is hot.")
+        mem.snapshot()
+        mem.backup(tmp_path / "copy.fa")
+        kept = durable(recorder)
+    assert {"copy.fa/journal.db", "copy.fa/head", "copy.fa/segments"} <= kept
+    assert any(name.startswith("copy.fa/segments/notes-") for name in kept)
+
+
 # -- vacuum and rejects ----------------------------------------------------------------------------
 
 
