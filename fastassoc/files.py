@@ -169,12 +169,15 @@ def make_folder(path: Path) -> None:
 
 def remove_tree(path: Path) -> None:
     """Remove a folder with all that is in it; symbolic links in it go, not what they name."""
+    if not stat.S_ISDIR(disk.status(path).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(path))
     for name in disk.names(path):
         inner = path / name
-        if stat.S_ISDIR(disk.status(inner).st_mode):
-            remove_tree(inner)
-        else:
-            disk.unlink(inner)
+        with suppress(FileNotFoundError):  # another was faster
+            if stat.S_ISDIR(disk.status(inner).st_mode):
+                remove_tree(inner)
+            else:
+                disk.unlink(inner)
     disk.rmdir(path)
 
 

@@ -137,6 +137,20 @@ def refused(path: Path) -> Path:
     return path
 
 
+def test_a_vacuum_that_cannot_empty_the_rejects_says_so(tmp_path: Path) -> None:
+    """It reported success, and the refused text was still there."""
+    with fa.open(refused(tmp_path / "s.fa")) as mem:
+        held = list((tmp_path / "s.fa" / "rejects").iterdir())
+        assert held
+        wire = Breaking(tmp_path, lambda call: "rejects" in call.path and call.kind == "unlink")
+        with layer.on(wire), pytest.raises(errors.VacuumIncomplete, match="rejects"):
+            mem.vacuum()
+        assert wire.struck
+        assert held[0].exists()
+        mem.vacuum()
+        assert not held[0].exists()
+
+
 def test_a_loss_of_power_while_a_store_is_made_leaves_none_or_a_whole_one(tmp_path: Path) -> None:
     """`head` could reach the disk before the journal did, and the store was refused for ever."""
     recorder = Recorder(tmp_path)
