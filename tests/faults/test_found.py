@@ -151,6 +151,26 @@ def test_a_vacuum_that_cannot_empty_the_rejects_says_so(tmp_path: Path) -> None:
         assert not held[0].exists()
 
 
+def test_a_failing_file_of_rejects_raises_one_of_our_errors(tmp_path: Path) -> None:
+    """An error of the system came through as it was."""
+    rows = [{"id": "a", "text": "Tea."}, {"id": "b", "text": 5}]
+    with fa.open(tmp_path / "s.fa") as mem:
+        wire = Breaking(tmp_path, lambda call: "rejects" in call.path and call.kind == "write")
+        with layer.on(wire), pytest.raises(errors.StoreError):
+            mem.ingest(rows, max_rejects=1.0)
+        assert wire.struck
+        assert mem.ingest(rows, max_rejects=1.0).written == 1
+
+
+def test_rejects_survive_a_loss_of_power(tmp_path: Path) -> None:
+    """Neither the folder nor the file's name was synced."""
+    recorder = Recorder(tmp_path)
+    with layer.on(recorder), fa.open(tmp_path / "s.fa") as mem:
+        mem.ingest([{"id": "a", "text": "Tea."}, {"id": "b", "text": 5}], max_rejects=1.0)
+        kept = durable(recorder)
+    assert any(name.startswith("s.fa/rejects/") for name in kept)
+
+
 def test_a_loss_of_power_while_a_store_is_made_leaves_none_or_a_whole_one(tmp_path: Path) -> None:
     """`head` could reach the disk before the journal did, and the store was refused for ever."""
     recorder = Recorder(tmp_path)
