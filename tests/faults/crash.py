@@ -15,9 +15,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fastassoc import parquet
 from fastassoc.errors import CorruptStore, StoreNotFound
 from fastassoc.journal import Journal, host
 
@@ -134,7 +136,7 @@ class Crashes:
         self.pool = Pool(self.room / "pool")
         self.bases: dict[str, tuple[Path, Ledger]] = {}
         self.loads: dict[Any, str] = {}
-        self.known: set[tuple[bytes, int, int]] = set()
+        self.known: set[tuple[int, int, int]] = set()
         self.made = 0
 
     def close(self) -> None:
@@ -274,13 +276,14 @@ def published(recorder: Recorder) -> Iterator[None]:
 
 @contextmanager
 def quick() -> Iterator[None]:
-    """Ask the mount table once for all: it is half the price of an open."""
-    before = host.network_filesystem
+    """Leave out of an open what is the same for all: the mount table, the parsing of schemas."""
+    mounts, parse = host.network_filesystem, parquet.parse_schema
     host.network_filesystem = lambda path: None
+    parquet.parse_schema = cache(parse)
     try:
         yield
     finally:
-        host.network_filesystem = before
+        host.network_filesystem, parquet.parse_schema = mounts, parse
 
 
 def run(
