@@ -181,3 +181,17 @@ def test_a_loss_of_power_while_a_store_is_made_leaves_none_or_a_whole_one(tmp_pa
         if event.kind == "link" and event.to.endswith("/head"):
             assert "s.fa/journal.db" in durable_names(power)
         power.pass_by(event)
+
+
+def test_a_kill_after_the_first_commit_of_a_store_that_was_cut_short(tmp_path: Path) -> None:
+    """`head` was made after that commit, and the store was refused for the lack of it."""
+    Journal.create(tmp_path / "s.fa").close()
+    (tmp_path / "s.fa" / "head").unlink()
+    recorder = Recorder(tmp_path)
+    with layer.on(recorder), Journal.open(tmp_path / "s.fa") as journal:
+        add(journal)
+    power = Power(recorder.first, recorder.numbers)
+    for event in recorder.events:
+        if event.kind == "write" and event.path.endswith("-wal"):
+            assert "s.fa/head" in durable_names(power)
+        power.pass_by(event)
