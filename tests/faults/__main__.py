@@ -18,6 +18,7 @@ def main(arguments: list[str]) -> int:
     crash.add_argument("--states", type=int, help="stop after so many")
     crash.add_argument("--length", type=int, default=3, help="of the short sequences")
     crash.add_argument("--chances", type=int, default=2, help="random states a moment")
+    crash.add_argument("--seconds", type=float, help="begin no sequence after so many")
     given = parser.parse_args(arguments)
     if given.verb == "io":
         from .calls import sweep
@@ -35,6 +36,7 @@ def main(arguments: list[str]) -> int:
             seed=given.seed,
             states=given.states,
             chances=given.chances,
+            seconds=given.seconds,
             tell=lambda text: print(text, flush=True),
         )
         print("\n".join(found.lines()))

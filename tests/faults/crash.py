@@ -22,6 +22,7 @@ from typing import Any
 from fastassoc import parquet
 from fastassoc.errors import CorruptStore, StoreNotFound
 from fastassoc.journal import Journal, host
+from fastassoc.named import manifest_of
 
 from . import layer
 from .judge import Judge, Violation, require
@@ -293,6 +294,7 @@ def run(
     states: int | None = None,
     chances: int = 2,
     whole: int = 200,
+    seconds: float | None = None,
     sabotage: Callable[[], Any] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Tally:
@@ -320,6 +322,8 @@ def run(
                         tell(f"{one.tally.sequences} sequences, {one.tally.count} states")
                 if states is not None and one.tally.count >= states:
                     break
+                if seconds is not None and time.monotonic() - begun > seconds:
+                    break
                 if sabotage is not None and one.tally.violations:
                     break
     finally:
@@ -328,5 +332,54 @@ def run(
     return one.tally
 
 
-__all__ = ["LONG", "SHORT", "CorruptStore", "Crashes", "Sequence", "Tally", "run"]
+__all__ = ["LONG", "SHORT", "Crashes", "Sequence", "Tally", "damaged", "run"]
 __all__ += ["short_sequences"]
+
+
+def damaged(
+    *, seed: int = 1, count: int = 60, sabotage: Callable[[], Any] | None = None
+) -> list[str]:
+    """Damage what is durable, a sector at a time: the right answer or an error that names a file.
+
+    Returns violations. What a loss of power leaves never shows whether hashes are checked, since
+    a name is durable only after its bytes; a sector that a disk lost does.
+    """
+    draw, place, found = random.Random(seed), room(), []
+    try:
+        with ExitStack() as held:
+            held.enter_context(small())
+            with told(Ledger()) as ledger:
+                base("two", place / "base")
+            model = Model(ledger.operations, ledger.last, asked=False)
+            if sabotage is not None:
+                held.enter_context(sabotage())
+            with Journal.open(place / "base" / STORE) as journal:
+                pointer = journal.current()
+                assert pointer is not None
+                named = manifest_of(journal, pointer)["segments"]
+            kinds = ("notes", "vectors", "links-concept")  # mostly data
+            named = [segment for segment in named if segment.kind in kinds]
+            segments = [place / "base" / STORE / "segments" / segment.name for segment in named]
+            for number in range(count):
+                root = place / f"state {number}"
+                copy(place / "base", root)
+                file = root / STORE / "segments" / draw.choice(segments).name
+                data = bytearray(file.read_bytes())
+                start = draw.randrange(len(data))
+                if draw.random() < 0.5:
+                    data[start : start + 64] = bytes(len(data[start : start + 64]))
+                else:
+                    data[start] ^= 1 << draw.randrange(8)
+                file.unlink()
+                file.write_bytes(data)
+                try:
+                    Judge(model, whole=1).look(root / STORE, ledger.last, ledger.last)
+                except CorruptStore as error:
+                    if file.name not in error.file:
+                        found.append(f"{file.name}: the error names {error.file}")
+                except Exception as error:
+                    found.append(f"{file.name}, byte {start}: {type(error).__name__}: {error}")
+                shutil.rmtree(root)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    return found
