@@ -16,7 +16,7 @@ from fastassoc.journal.chain import Pointer
 from fastassoc.journal.connections import Connections
 from fastassoc.journal.headfile import HeadFile
 from fastassoc.journal.records import CHUNK, ROWS, Records
-from fastassoc.journal.sqlite import NAME, POLL, fetch, translate
+from fastassoc.journal.sqlite import LEVELS, NAME, POLL, fetch, translate
 from fastassoc.journal.transaction import Transaction
 
 __all__ = ["backup", "truncate_wal", "verify"]
@@ -37,15 +37,19 @@ def truncate_wal(connections: Connections, records: Records, timeout: float) -> 
                 pages = fetch(conn, "PRAGMA page_count")[0][0]
                 if free > 256 and free > pages // 4:
                     conn.execute("VACUUM")  # give the room back, too
-                if connections.sync == "off":
-                    conn.execute("PRAGMA synchronous = NORMAL")
+                conn.execute("PRAGMA synchronous = FULL")
+                conn.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                # SQLite does not sync the new length: a loss of power would bring the old log
+                # back. A commit syncs the file, and the page that it writes is emptied again.
+                conn.execute("BEGIN IMMEDIATE")
+                told = fetch(conn, "PRAGMA user_version")[0][0]
+                conn.execute(f"PRAGMA user_version = {told}; COMMIT")
                 conn.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
                 return
             except (apsw.BusyError, apsw.LockedError):
                 pass
             finally:
-                if connections.sync == "off":
-                    conn.execute("PRAGMA synchronous = OFF")
+                conn.execute(f"PRAGMA synchronous = {LEVELS[connections.sync]}")
         if time.monotonic() - start >= timeout:
             raise VacuumIncomplete(
                 f"{NAME}-wal: readers held it for {timeout:.1f} s, and erased text may still be "
