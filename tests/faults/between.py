@@ -62,7 +62,7 @@ def run(
     sabotage: Callable[[], Any] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Tally:
-    """Play all pairs at all calls, or so many drawn by the seed; stop at a sabotage that is caught."""
+    """Play all pairs at all calls, or so many drawn by the seed; a sabotage ends when caught."""
     tally, begun, place = Tally(), time.monotonic(), room()
     draw = random.Random(seed)
     try:

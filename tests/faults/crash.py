@@ -318,7 +318,7 @@ def run(
                 if tell is not None:
                     for text in one.tally.violations[before:][:3]:
                         tell(f"VIOLATION {text}")
-                    if one.tally.sequences % 20 == 0:
+                    if one.tally.sequences % 10 == 0:
                         tell(f"{one.tally.sequences} sequences, {one.tally.count} states")
                 if states is not None and one.tally.count >= states:
                     break
