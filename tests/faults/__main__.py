@@ -19,7 +19,8 @@ def main(arguments: list[str]) -> int:
     crash.add_argument("--states", type=int, help="stop after so many")
     crash.add_argument("--length", type=int, default=3, help="of the short sequences")
     crash.add_argument("--chances", type=int, default=2, help="random states a moment")
-    crash.add_argument("--seconds", type=float, help="begin no sequence after so many")
+    crash.add_argument("--seconds", type=float, help="stop after so many")
+    crash.add_argument("--share", type=float, default=1.0, help="of each sequence's states")
     cuts = verbs.add_parser("cuts", help="power cuts of a mounted file system")
     cuts.add_argument("--seed", type=int, default=1)
     cuts.add_argument("--cuts", type=int, default=200)
@@ -42,10 +43,15 @@ def main(arguments: list[str]) -> int:
         print(f"{count} points, {len(tally.violations)} violations, {tally.seconds:.0f} s")
         return 1 if tally.violations else 0
     if given.verb == "crash":
+        import random
+
         from .crash import LONG, run, short_sequences
 
+        sequences = [*LONG, *short_sequences(given.length)]
+        random.Random(given.seed).shuffle(sequences)
         found = run(
-            [*LONG, *short_sequences(given.length)],
+            sequences,
+            share=given.share,
             seed=given.seed,
             states=given.states,
             chances=given.chances,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from . import between, crash, sabotage
 
 SEQUENCES = [
+    crash.Sequence("two", ("snapshot", "write")),
     crash.Sequence("two", ("write", "snapshot", "write")),
-    crash.Sequence("two", ("snapshot", "write", "snapshot")),
 ]
 
 

@@ -139,6 +139,11 @@ class Crashes:
         self.loads: dict[Any, str] = {}
         self.known: set[tuple[int, int, int]] = set()
         self.made = 0
+        self.share = 1.0  # of the states that are judged
+        self.drawn = random.Random(seed)
+        self.limit: float = float("inf")
+        self.end = float("inf")
+        self.first = False  # stop at the first violation
 
     def close(self) -> None:
         shutil.rmtree(self.room, ignore_errors=True)
@@ -184,8 +189,16 @@ class Crashes:
 
     # -- judging ---------------------------------------------------------------------------------
 
-    def enumerate(self, sequence: Sequence, until: int | None = None) -> None:
-        """Judge every state of a sequence, or until there are so many in all."""
+    def over(self) -> bool:
+        """Whether there is enough."""
+        return (
+            self.tally.count >= self.limit
+            or time.monotonic() > self.end
+            or (self.first and bool(self.tally.violations))
+        )
+
+    def enumerate(self, sequence: Sequence) -> None:
+        """Judge the states of a sequence."""
         recorder, model = self.record(sequence)
         judge = Judge(model, self.whole)
         judge.seen = self.loads
@@ -202,13 +215,11 @@ class Crashes:
                 backups[event.path] = event.size
             elif event.kind != "end":
                 power.pass_by(event)
-            if event.kind in ("sync", "syncdir") and number % 2:
-                continue  # nothing new is pending
             low = acked if sequence.sync == "full" else durable
             for lot, state in power.states(self.lots, self.draw):
                 self.tally.built += 1
                 key = (state.key(), low, acked)
-                if key in self.known:
+                if key in self.known or self.drawn.random() >= self.share:
                     continue
                 self.known.add(key)
                 self.tally.states[lot] += 1
@@ -219,9 +230,9 @@ class Crashes:
                     self.tally.violations.append(
                         f"{sequence}, after event {number} ({event}), {lot}: {name}{error}"
                     )
-                if until is not None and self.tally.count >= until:
+                if self.over():
                     break
-            if until is not None and self.tally.count >= until:
+            if self.over():
                 break
         self.tally.loaded += judge.loaded
 
@@ -295,6 +306,7 @@ def run(
     chances: int = 2,
     whole: int = 200,
     seconds: float | None = None,
+    share: float = 1.0,
     sabotage: Callable[[], Any] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Tally:
@@ -304,6 +316,11 @@ def run(
     """
     begun = time.monotonic()
     one = Crashes(seed, chances, whole)
+    one.share = share
+    if states is not None:
+        one.limit = states
+    if seconds is not None:
+        one.end = begun + seconds
     try:
         with ExitStack() as held:
             held.enter_context(small())
@@ -311,20 +328,17 @@ def run(
             for name in {sequence.base for sequence in sequences}:
                 one.base(name)
             if sabotage is not None:
+                one.first = True
                 held.enter_context(sabotage())
             for sequence in sequences:
                 before = len(one.tally.violations)
-                one.enumerate(sequence, states)
+                one.enumerate(sequence)
                 if tell is not None:
                     for text in one.tally.violations[before:][:3]:
                         tell(f"VIOLATION {text}")
                     if one.tally.sequences % 10 == 0:
                         tell(f"{one.tally.sequences} sequences, {one.tally.count} states")
-                if states is not None and one.tally.count >= states:
-                    break
-                if seconds is not None and time.monotonic() - begun > seconds:
-                    break
-                if sabotage is not None and one.tally.violations:
+                if one.over():
                     break
     finally:
         one.close()
