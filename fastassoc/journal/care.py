@@ -43,7 +43,8 @@ def truncate_wal(connections: Connections, records: Records, timeout: float) -> 
                 # back. A commit syncs the file, and the page that it writes is emptied again.
                 conn.execute("BEGIN IMMEDIATE")
                 told = fetch(conn, "PRAGMA user_version")[0][0]
-                conn.execute(f"PRAGMA user_version = {told}; COMMIT")
+                conn.execute(f"PRAGMA user_version = {told}")
+                conn.execute("COMMIT")
                 conn.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
                 return
             except (apsw.BusyError, apsw.LockedError):
