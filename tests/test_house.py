@@ -223,6 +223,26 @@ def test_only_snapshot_and_the_command_line_write_parquet() -> None:
             ), path.name
 
 
+CHANGES_DISK = {"chmod", "fdatasync", "fsync", "ftruncate", "link", "makedirs", "mkdir", "open"}
+CHANGES_DISK |= {"pwrite", "remove", "rename", "replace", "rmdir", "rmtree", "symlink", "truncate"}
+CHANGES_DISK |= {"unlink", "write_bytes", "write_text"}
+ON_DISK = {"cache", "journal", "manifest", "named", "rejects", "saving", "snapshot", "store"}
+ON_DISK |= {"storecare", "vectorcache"}
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room(module(p)) in ON_DISK], ids=module)
+def test_the_disk_is_changed_through_the_file_layer_alone(path: Path) -> None:
+    """Else nothing could make the call fail, or record it: see tests/faults."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            whole = ast.unparse(node.func)
+            if node.func.attr in CHANGES_DISK and not whole.startswith(("files.", "Journal.")):
+                reads = whole.endswith(".open") and [ast.unparse(a) for a in node.args] == ["'rb'"]
+                text = node.func.attr == "replace" and whole != "os.replace"
+                own = whole.startswith(("self.", "cls."))
+                assert reads or text or own, f"{module(path)}, line {node.lineno}: {whole}"
+
+
 @pytest.mark.parametrize("path", FILES, ids=module)
 def test_nothing_is_unpickled_or_evaluated(path: Path) -> None:
     packages = {name.partition(".")[0] for name in imports(path)}

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import apsw
+
 from fastassoc.errors import ClosedHandle, FastAssocError, OutcomeUnknown, StoreNotFound
 
 from . import layer
@@ -110,7 +112,7 @@ class Injector(layer.Wire):
             return do()
         self.struck = True
         if fault.when == "after":
-            with suppress(OSError):
+            with suppress(OSError, apsw.Error):
                 do()
         elif fault.when == "half":
             done = half() if half is not None else None

@@ -275,8 +275,11 @@ class Opened(apsw.VFSFile):
                 self.wire.perform(call, lambda: None)
 
     def xLock(self, level: int) -> None:  # noqa: N802
-        there = super()
-        self._call("lock", lambda: there.xLock(level))
+        if level == apsw.SQLITE_LOCK_EXCLUSIVE:  # of a close, which tells nobody of an error
+            super().xLock(level)
+        else:
+            there = super()
+            self._call("lock", lambda: there.xLock(level))
 
 
 RESULTS = {
