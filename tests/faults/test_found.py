@@ -70,7 +70,11 @@ def durable_names(power: Power) -> set[str]:
 def test_a_creation_that_the_disk_fails_raises_one_of_our_errors(tmp_path: Path) -> None:
     """SQLite's own error came through when closing the half-made journal failed as well."""
     (tmp_path / "s.fa").mkdir()
-    wire = Breaking(tmp_path, lambda call: call.path.endswith("-wal"), stays=True)
+
+    def in_log(call: layer.Call) -> bool:
+        return call.kind == "write" and call.path.endswith("-wal") and call.offset > 0
+
+    wire = Breaking(tmp_path, in_log, stays=True)
     with layer.on(wire), pytest.raises(errors.StoreError):
         folder.make(tmp_path / "s.fa", "full", None)
     Journal.create(tmp_path / "s.fa").close()
