@@ -202,4 +202,4 @@ class OutcomeUnknown(StoreError):
 
 
 class VacuumIncomplete(StoreError):
-    """Vacuum could not erase everything, because readers hold the journal; run it again."""
+    """Vacuum could not erase everything (readers hold the journal, say); run it again."""

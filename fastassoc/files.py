@@ -20,7 +20,7 @@ import xxhash
 from fastassoc.errors import CorruptStore, ReadOnlyStore, StoreError
 
 __all__ = ["CHUNK", "Disk", "Sink", "damage", "digest", "disk", "fail", "publish", "same"]
-__all__ += ["sync_folder"]
+__all__ += ["make_folder", "remove_tree", "sync_folder"]
 
 CHUNK = 4 << 20
 
@@ -41,10 +41,16 @@ class Disk:
     def write(self, fd: int, data: memoryview) -> int:
         return os.write(fd, data)
 
-    def truncate(self, fd: int) -> None:
-        """Make a file empty and go to its start."""
-        os.ftruncate(fd, 0)
-        os.lseek(fd, 0, os.SEEK_SET)
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        return os.pread(fd, size, offset)
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        return os.pwrite(fd, data, offset)
+
+    def truncate(self, fd: int, size: int = 0) -> None:
+        """Cut a file to a size and go to that place."""
+        os.ftruncate(fd, size)
+        os.lseek(fd, size, os.SEEK_SET)
 
     def sync(self, fd: int) -> None:
         os.fsync(fd)
@@ -68,8 +74,14 @@ class Disk:
     def touch(self, path: Path) -> None:
         os.utime(path, follow_symlinks=False)
 
-    def mkdir(self, path: Path) -> None:
-        os.mkdir(path, 0o700)
+    def mkdir(self, path: Path, mode: int = 0o700) -> None:
+        os.mkdir(path, mode)
+
+    def rmdir(self, path: Path) -> None:
+        os.rmdir(path)
+
+    def chmod(self, path: Path, mode: int) -> None:
+        os.chmod(path, mode)
 
     def status(self, path: Path) -> os.stat_result:
         """Of the entry itself, not of what a symbolic link points to."""
@@ -138,6 +150,35 @@ def sync_folder(path: Path) -> None:
         disk.sync(fd)
     finally:
         disk.close(fd)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, mode 0700, and those above it that are missing; what is there stays.
+
+    Each name is synced, also that of a folder that is there: who made it may have been cut off.
+    """
+    above = [folder for folder in path.parents if not folder.exists()]
+    for folder in (*reversed(above), path):
+        with suppress(FileExistsError):
+            disk.mkdir(folder, 0o700 if folder == path else 0o777)
+        with suppress(PermissionError):  # a folder that may not be listed cannot be synced
+            sync_folder(folder.parent)
+    if not path.is_dir():
+        raise FileExistsError(errno.EEXIST, "is a file", str(path))
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with all that is in it; symbolic links in it go, not what they name."""
+    if not stat.S_ISDIR(disk.status(path).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(path))
+    for name in disk.names(path):
+        inner = path / name
+        with suppress(FileNotFoundError):  # another was faster
+            if stat.S_ISDIR(disk.status(inner).st_mode):
+                remove_tree(inner)
+            else:
+                disk.unlink(inner)
+    disk.rmdir(path)
 
 
 class Sink:

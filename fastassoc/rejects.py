@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fastassoc import files
 from fastassoc.batches import Batch, compact, place_of
 from fastassoc.fields import jsonable
 from fastassoc.mapping import raw
@@ -24,33 +26,44 @@ class Rejects:
         self.path, self._key = path, key
         self.written = False
         if path is not None and key is not None and path.exists():
-            self._forget(path, key, keep)
+            with _plain(path):
+                self._forget(Path(os.path.realpath(path)), key, keep)
 
     def _forget(self, path: Path, key: str, keep: int) -> None:
         """Drop what an earlier run of this ingest wrote beyond the rows that it committed."""
-        fresh = path.with_name(path.name + ".tmp")
-        with path.open(encoding="utf-8") as old, _private(fresh, "w") as new:
-            for line in old:
-                try:
-                    held = json.loads(line)
-                    gone = held["ingest"] == key and held["row"] >= keep
-                except (ValueError, TypeError, KeyError):
-                    gone = not line.endswith("\n")  # torn by a crash
-                if not gone:
-                    new.write(line)
-                    self.written |= keep > 0 and f'"ingest":"{key}"' in line
-        os.replace(fresh, path)
+
+        def fill(sink: files.Sink) -> None:
+            with path.open("rb") as old:
+                for line in old:
+                    try:
+                        held = json.loads(line)
+                        gone = held["ingest"] == key and held["row"] >= keep
+                    except (ValueError, TypeError, KeyError):
+                        gone = not line.endswith(b"\n")  # torn by a crash
+                    if not gone:
+                        sink.write(line)
+                        self.written |= keep > 0 and f'"ingest":"{key}"'.encode() in line
+
+        files.publish(path.parent, fill, lambda _: path.name)
 
     def write(self, batch: Batch, rejects: Sequence[tuple[int, str]]) -> None:
         """Append a batch's rejects."""
         if self.path is None or not rejects:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with _private(self.path, "a") as file:
-            for row, reason in rejects:
-                file.write(self._line(batch, row, reason) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        with _plain(self.path):
+            path = Path(os.path.realpath(self.path))
+            files.make_folder(path.parent)
+            fd = files.disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            try:
+                lines = (self._line(batch, row, reason) + "\n" for row, reason in rejects)
+                rest = memoryview("".join(lines).encode())
+                while rest:
+                    rest = rest[files.disk.write(fd, rest) :]
+                files.disk.sync(fd)
+            finally:
+                files.disk.close(fd)
+            if not self.written:
+                files.sync_folder(path.parent)
         self.written = True
 
     def _line(self, batch: Batch, row: int, reason: str) -> str:
@@ -73,7 +86,10 @@ class Rejects:
         return f'{compact(held)[:-1]},"data":{text}}}'
 
 
-def _private(path: Path, mode: str) -> Any:
-    """A text file that only its owner may read."""
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if mode == "a" else os.O_TRUNC)
-    return os.fdopen(os.open(path, flags, 0o600), mode, encoding="utf-8")
+@contextmanager
+def _plain(path: Path) -> Iterator[None]:
+    """Say in our words what the system says of a file of rejects."""
+    try:
+        yield
+    except OSError as error:
+        files.fail(error, "writing", f"the refused rows' {path.name}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import json
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fastassoc import files
 from fastassoc import snapshot as disk
 from fastassoc.cache import Cache
-from fastassoc.errors import CorruptStore, StoreError
+from fastassoc.errors import CorruptStore, StoreError, VacuumIncomplete
 from fastassoc.journal import Journal
 from fastassoc.named import SPANNED, bulk_segments, entries_from, manifest_of, vectors_key
 from fastassoc.ports import Still
@@ -56,14 +57,35 @@ def vacuum(
                 if pointer is not None:
                     journal.drop(pointer.seq)
                 _sweep(journal, keep_previous=False)
-                for name in ("rejects", "cache"):
-                    shutil.rmtree(journal.path / name, ignore_errors=True)
+                left = _emptied(journal, ("rejects", "cache"))
                 break
         if time.monotonic() > end:
             raise StoreError("vacuum: another process is taking a snapshot; run it again.")
         time.sleep(0.01)
     journal.truncate_wal()
+    if left:
+        raise VacuumIncomplete(
+            f"{'; '.join(left)}. Erased text may still be in it: mend that and run vacuum again."
+        )
     return report
+
+
+def _emptied(journal: Journal, names: Sequence[str]) -> list[str]:
+    """Remove folders of a store for good; returns which could not be, and why."""
+    left = []
+    for name in names:
+        try:
+            files.remove_tree(journal.path / name)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:  # else another has put something new in it
+                left.append(f"{name} could not be emptied ({error.strerror})")
+    try:
+        files.sync_folder(journal.path)
+    except OSError as error:
+        left.append(f"{journal.path} could not be synced ({error.strerror})")
+    return left
 
 
 def _save(journal: Journal, still: Still, saved: Callable[[], None], *, whole: bool) -> bool:

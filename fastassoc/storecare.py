@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 
+from fastassoc import files
 from fastassoc import snapshot as disk
 from fastassoc.errors import CorruptStore, StoreError, StoreExists
 from fastassoc.journal import Journal, Pointer
@@ -67,11 +67,13 @@ def backup(journal: Journal, target: Path) -> Path:
             disk.create_folders(draft)
             pointer = journal.backup(draft)
             _copy_files(journal, draft, pointer)
-        os.rename(draft, target)
+        files.disk.rename(draft, target)
+        files.sync_folder(target.parent)
     except OSError as error:
         raise StoreError(f"{target}: the backup cannot be written ({error}).") from error
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        with suppress(OSError):
+            files.remove_tree(draft)
     return target
 
 

@@ -76,7 +76,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "lines": TOOLS | {"parts", "rows"},
     "sources": TOOLS | {"lines", "parquetguard", "parts"},
     "batches": TOOLS | {"rows", "mapping", "parts", "sources"},
-    "rejects": TOOLS | {"mapping", "batches"},
+    "rejects": TOOLS | {"files", "mapping", "batches"},
     "dryrun": TOOLS | {"rows", "mapping", "batches"},
     "ingest": TOOLS | INTAKE,
     # reading
@@ -93,14 +93,14 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "files": {"errors"},
     "parquet": {"errors"},
     "manifest": {"errors", "files", "formats", "parquet"},
-    "journal": {"journal", "errors", "formats"},
+    "journal": {"journal", "errors", "files", "formats"},
     "snapshot": {"errors", "files", "manifest", "parquet"},
     # the verbs
     "vectorcache": {"cache", "indexed", "space", "state", "vectors"},
     "ports": {"cache", "errors", "indexed", "notes", "state", "vectorcache", "vectors"},
     "named": {"errors", "journal", "snapshot"},
-    "saving": TOOLS | {"cache", "journal", "snapshot", "named", "ports", "state"},
-    "storecare": {"errors", "journal", "snapshot", "named", "state"},
+    "saving": TOOLS | {"cache", "files", "journal", "snapshot", "named", "ports", "state"},
+    "storecare": {"errors", "files", "journal", "snapshot", "named", "state"},
     "store": TOOLS
     | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes", "cache"}
     | {"indexed", "vectorcache", "vectors"},
@@ -228,6 +228,26 @@ def test_only_snapshot_and_the_command_line_write_parquet() -> None:
             assert not re.search(
                 r"\b((parquet|pq)\.write_|ParquetWriter|write_to_dataset)", text
             ), path.name
+
+
+CHANGES_DISK = {"chmod", "fdatasync", "fsync", "ftruncate", "link", "makedirs", "mkdir", "open"}
+CHANGES_DISK |= {"pwrite", "remove", "rename", "replace", "rmdir", "rmtree", "symlink", "truncate"}
+CHANGES_DISK |= {"unlink", "write_bytes", "write_text"}
+ON_DISK = {"cache", "journal", "manifest", "named", "rejects", "saving", "snapshot", "store"}
+ON_DISK |= {"storecare", "vectorcache"}
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room(module(p)) in ON_DISK], ids=module)
+def test_the_disk_is_changed_through_the_file_layer_alone(path: Path) -> None:
+    """Else nothing could make the call fail, or record it: see tests/faults."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            whole = ast.unparse(node.func)
+            if node.func.attr in CHANGES_DISK and not whole.startswith(("files.", "Journal.")):
+                reads = whole.endswith(".open") and [ast.unparse(a) for a in node.args] == ["'rb'"]
+                text = node.func.attr == "replace" and whole != "os.replace"
+                own = whole.startswith(("self.", "cls."))
+                assert reads or text or own, f"{module(path)}, line {node.lineno}: {whole}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=module)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import apsw
 
+from fastassoc import files
 from fastassoc.errors import CorruptStore, StoreError, StoreExists, VacuumIncomplete
-from fastassoc.journal import chain, host
+from fastassoc.journal import chain
 from fastassoc.journal.chain import Pointer
 from fastassoc.journal.connections import Connections
 from fastassoc.journal.headfile import HeadFile
 from fastassoc.journal.records import CHUNK, ROWS, Records
-from fastassoc.journal.sqlite import NAME, POLL, fetch, translate
+from fastassoc.journal.sqlite import LEVELS, NAME, POLL, fetch, translate
 from fastassoc.journal.transaction import Transaction
 
 __all__ = ["backup", "truncate_wal", "verify"]
@@ -36,15 +37,20 @@ def truncate_wal(connections: Connections, records: Records, timeout: float) -> 
                 pages = fetch(conn, "PRAGMA page_count")[0][0]
                 if free > 256 and free > pages // 4:
                     conn.execute("VACUUM")  # give the room back, too
-                if connections.sync == "off":
-                    conn.execute("PRAGMA synchronous = NORMAL")
+                conn.execute("PRAGMA synchronous = FULL")
+                conn.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                # SQLite does not sync the new length: a loss of power would bring the old log
+                # back. A commit syncs the file, and the page that it writes is emptied again.
+                conn.execute("BEGIN IMMEDIATE")
+                told = fetch(conn, "PRAGMA user_version")[0][0]
+                conn.execute(f"PRAGMA user_version = {told}")
+                conn.execute("COMMIT")
                 conn.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
                 return
             except (apsw.BusyError, apsw.LockedError):
                 pass
             finally:
-                if connections.sync == "off":
-                    conn.execute("PRAGMA synchronous = OFF")
+                conn.execute(f"PRAGMA synchronous = {LEVELS[connections.sync]}")
         if time.monotonic() - start >= timeout:
             raise VacuumIncomplete(
                 f"{NAME}-wal: readers held it for {timeout:.1f} s, and erased text may still be "
@@ -59,8 +65,8 @@ def backup(connections: Connections, records: Records, folder: Path) -> Pointer 
         pass  # open, and not in a forked child
     target = folder / NAME
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        files.make_folder(folder)
+        files.disk.close(files.disk.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError as error:
         raise StoreExists(f"{target}: exists; name an empty folder.") from error
     except OSError as error:
@@ -80,11 +86,11 @@ def backup(connections: Connections, records: Records, folder: Path) -> Pointer 
         finally:
             source.close()
         HeadFile(folder / "head", meta.key()).create(last)
-        host.sync_folder(folder)
+        files.sync_folder(folder)
     except (apsw.Error, OSError) as error:
         for suffix in ("", "-wal", "-shm"):
             with contextlib.suppress(OSError):
-                os.unlink(f"{target}{suffix}")
+                files.disk.unlink(folder / f"{NAME}{suffix}")
         if isinstance(error, apsw.Error):
             raise translate(error) from error
         raise StoreError(f"{folder}: cannot be written ({error}).") from error
@@ -113,7 +119,7 @@ def verify(connections: Connections, records: Records) -> list[tuple[str, str]]:
         if connections.head is not None:
             acknowledged, wrong = connections.head.read(last)
             # commits since our moment may be in head already
-            if acknowledged is None and _head(connections, records) == last:
+            if acknowledged is None and 0 < last == _head(connections, records):
                 problems.append(("head", wrong))
             elif acknowledged is not None and acknowledged > max(last, _head(connections, records)):
                 reason = f"ends at operation {last}, but {acknowledged} was acknowledged"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 
+from fastassoc import files
 from fastassoc.errors import (
     CorruptStore,
     ReadOnlyStore,
@@ -39,13 +40,13 @@ CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), content TEXT NOT NULL,
 def prepare(path: Path) -> None:
     """Make the folder, or take an empty one."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.make_folder(path)
         found = [n for n in os.listdir(path) if not n.startswith(".new-")]
         if found:
             raise StoreExists(
                 f"{path}: holds {len(found)} files already; open it, or name an empty folder."
             )
-        os.chmod(path, 0o700)
+        files.disk.chmod(path, 0o700)
     except FileExistsError as error:
         raise StoreExists(f"{path}: is a file; name a folder.") from error
     except OSError as error:
@@ -59,7 +60,7 @@ def make(path: Path, sync: str, vfs: str | None) -> None:
     meta = meta._replace(anchor=(0, meta.genesis()))
     conn: apsw.Connection | None = None
     try:
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        files.disk.close(files.disk.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         conn = connect(draft, True, sync, vfs)
         fetch(conn, "PRAGMA journal_mode = WAL")
         conn.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -69,7 +70,7 @@ def make(path: Path, sync: str, vfs: str | None) -> None:
         conn.execute("INSERT INTO meta VALUES (1, ?, ?)", meta.seal())
         conn.execute("COMMIT")
         conn.close()
-        os.link(draft, path / NAME)
+        files.disk.link(draft, path / NAME)
     except (apsw.Error, OSError) as error:
         if (path / NAME).exists():
             raise StoreExists(f"{path}: another process made a store there.") from error
@@ -78,15 +79,18 @@ def make(path: Path, sync: str, vfs: str | None) -> None:
         raise StoreError(f"{path}: cannot make the store ({error}).") from error
     finally:
         if conn is not None:
-            conn.close(True)
+            with contextlib.suppress(apsw.Error):
+                conn.close(True)
         for suffix in ("", "-wal", "-shm"):
             with contextlib.suppress(OSError):
-                os.unlink(f"{draft}{suffix}")
+                files.disk.unlink(path / f"{draft.name}{suffix}")
     try:
+        files.sync_folder(path)  # `head` alone would look like a store that lost its journal
         HeadFile(path / "head", meta.key()).create(0)
         for stale in path.glob(".new-*"):  # creations that were cut short, or too late
-            stale.unlink(missing_ok=True)
-        host.sync_folder(path)
+            with contextlib.suppress(FileNotFoundError):
+                files.disk.unlink(stale)
+        files.sync_folder(path)
     except OSError as error:
         raise StoreError(f"{path}: cannot make the store ({error}).") from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import struct
 import time
@@ -11,6 +10,8 @@ import uuid
 from pathlib import Path
 
 import xxhash
+
+from fastassoc import files
 
 __all__ = ["HeadFile"]
 
@@ -56,35 +57,36 @@ class HeadFile:
 
     def _open(self) -> int:
         if self._fd < 0:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            self._fd = files.disk.open(self.path, os.O_RDWR)
         return self._fd
 
     def create(self, sequence: int) -> None:
         """Make the file, whole at once; one that is there already is left alone."""
         draft = self.path.with_name(f".new-{uuid.uuid4().hex}")
-        fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = files.disk.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         try:
-            os.pwrite(fd, self._pack(sequence), 0)
-            os.fsync(fd)
+            files.disk.pwrite(fd, self._pack(sequence), 0)
+            files.disk.sync(fd)
             with contextlib.suppress(FileExistsError):
-                os.link(draft, self.path)
+                files.disk.link(draft, self.path)
         finally:
-            os.close(fd)
-            os.unlink(draft)
+            files.disk.close(fd)
+            files.disk.unlink(draft)
+        files.sync_folder(self.path.parent)
 
     def _raw(self) -> bytes | None:
         try:
             if self._fd >= 0:
-                return os.pread(self._fd, SIZE + 1, 0)
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                return files.disk.pread(self._fd, SIZE + 1, 0)
+            fd = files.disk.open(self.path, os.O_RDONLY)
         except OSError:
             return None
         try:
-            return os.pread(fd, SIZE + 1, 0)
+            return files.disk.pread(fd, SIZE + 1, 0)
         except OSError:  # a folder in its place
             return None
         finally:
-            os.close(fd)
+            files.disk.close(fd)
 
     def read(self, last: int) -> tuple[int | None, str]:
         """Read the acknowledged sequence.
@@ -139,7 +141,7 @@ class HeadFile:
             fd = self._open()
         _lock(fd)
         try:
-            raw = os.pread(fd, SIZE + 1, 0)
+            raw = files.disk.pread(fd, SIZE + 1, 0)
             if raw == self._mine[1]:
                 if self._mine[0] >= sequence:
                     return
@@ -148,25 +150,25 @@ class HeadFile:
                 if old >= sequence and raw == self._pack(old):
                     return
             elif len(raw) > SIZE:
-                os.ftruncate(fd, SIZE)
+                files.disk.truncate(fd, SIZE)
             packed = self._pack(sequence)
-            os.pwrite(fd, packed, 0)
+            files.disk.pwrite(fd, packed, 0)
             self._mine = (sequence, packed)
             self._dirty = True
         finally:
-            fcntl.flock(fd, fcntl.LOCK_UN)
+            files.disk.unlock(fd)
 
     def sync(self) -> None:
         """Bring what was written to the disk."""
         if self._dirty:
-            os.fsync(self._fd)
+            files.disk.sync(self._fd)
             self._dirty = False
 
     def close(self) -> None:
         """Close the descriptor."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            os.close(fd)
+            files.disk.close(fd)
 
 
 def _lock(fd: int) -> None:
@@ -174,7 +176,7 @@ def _lock(fd: int) -> None:
     deadline = 0.0
     while True:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            files.disk.lock(fd)
             return
         except BlockingIOError:
             now = time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["lock_holder", "network_filesystem", "sync_folder"]
+__all__ = ["lock_holder", "network_filesystem"]
 
 MOUNTS = "/proc/self/mounts"
 LOCKS = "/proc/locks"
@@ -103,12 +103,3 @@ def lock_holder(path: Path, byte: int) -> int | None:
         if int(fields[6]) <= byte and (end == "EOF" or byte <= int(end)):
             return int(fields[4]) if int(fields[4]) > 0 else None
     return None
-
-
-def sync_folder(path: Path) -> None:
-    """Sync a folder, so that the names in it survive a loss of power."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fastassoc import files
 from fastassoc.errors import CorruptStore
 from fastassoc.journal.connections import Connections
 from fastassoc.journal.records import Records
 from fastassoc.journal.sqlite import NAME
 
-__all__ = ["advance_head", "check_head"]
+__all__ = ["advance_head", "check_head", "prepare_head"]
 
 
 def check_head(connections: Connections, records: Records, last: int | None) -> None:
@@ -33,6 +34,19 @@ def check_head(connections: Connections, records: Records, last: int | None) -> 
         raise CorruptStore(file, f'{reason} (sync="normal" opens it, without what is missing)')
     if not connections.warning_counts[file]:
         connections.warn(file, f"{file} {reason}")
+
+
+def prepare_head(connections: Connections) -> None:
+    """Before the first operation: a kill right after its commit must not look like a lost file.
+
+    A creation that was cut short left none.
+    """
+    assert connections.head is not None
+    try:
+        if not connections.head.path.exists():
+            connections.head.create(0)
+    except OSError as error:
+        files.fail(error, "making", "head")
 
 
 def advance_head(connections: Connections, last: int, durable: bool) -> None:

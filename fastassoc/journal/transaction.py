@@ -22,7 +22,7 @@ from fastassoc.formats import FORMAT
 from fastassoc.journal import chain
 from fastassoc.journal.chain import Draft, Entry, Meta, Pointer, Position
 from fastassoc.journal.connections import Connections
-from fastassoc.journal.reach import advance_head, check_head
+from fastassoc.journal.reach import advance_head, check_head, prepare_head
 from fastassoc.journal.records import Records, done
 from fastassoc.journal.sqlite import LEVELS, POLL, fetch, translate
 
@@ -120,6 +120,8 @@ class Transaction:
         try:
             self._last = self._records.last(self._conn)
             check_head(self._connections, self._records, self._last[0])
+            if self._last[0] == 0:
+                prepare_head(self._connections)
         except BaseException as error:
             self._finish()
             if isinstance(error, apsw.Error):
