@@ -137,7 +137,7 @@ class Board:
         )  # fmt: skip
         hub = max(rule.hub_least, rule.hub_share * mentions.n_live)
         self.reach = Reach(
-            min(rule.max_df, hub), hub, rule.mention, rule.subject, rule.saturation, rule.stem,
+            float(min(rule.max_df, hub)), float(hub), rule.mention, rule.subject, rule.saturation, rule.stem,
             rule.capital_stem, rule.plain_stem, rule.rich_concepts if rule.capitals else MANY,
         )  # fmt: skip
         self.rows = NO_ROWS
