@@ -323,13 +323,9 @@ class Vocabulary:
         mentions = self._mentions
         if mentions.upto < len(self._keys):
             with mentions.lock:
-                names = self._keys
-                start, stop = mentions.upto, len(names)
-                for concept in range(start, stop):
-                    key = names[concept]
-                    if key is not None:
-                        mentions.add(concept, key)
-                mentions.upto = stop
+                names = self._keys[mentions.upto :]
+                mentions.extend(names)
+                mentions.upto += len(names)
 
     def to_arrow(self) -> pa.Table:
         """Live names as a table of `VOCABULARY_SCHEMA`: id uint32 ascending, key, shown."""

@@ -572,9 +572,8 @@ def buckets(ids: pa.Array) -> pa.Array:
     """uint16 of each id: the low 16 bits of xxh3-64 of its UTF-8 bytes (FORMAT.md)."""
     from xxhash import xxh3_64_intdigest
 
-    return pa.array(
-        [xxh3_64_intdigest(note.encode()) & 0xFFFF for note in ids.to_pylist()], pa.uint16()
-    )
+    hashes = map(xxh3_64_intdigest, ids.cast(pa.binary()).to_pylist())
+    return pa.array(np.fromiter(hashes, np.uint64, len(ids)).astype(np.uint16))
 
 
 def dumped(names: list[str] | None) -> str | None:
