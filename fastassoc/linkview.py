@@ -8,105 +8,18 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import association
 from fastassoc.kernels import links as kernels
+from fastassoc.linkruns import Link, LinkColumns, Links, Run, columns_of, link_of
+from fastassoc.packed import Packed
 
-__all__ = ["LINKS_SCHEMA", "Expansion", "Hop", "Link", "LinkColumns", "LinkView"]
+__all__ = ["Expansion", "Hop", "LinkView", "Rows", "Side"]
 
 _A = NDArray[Any]
 _ALL = np.empty(0, np.uint8)  # every id is allowed
-
-_FIELDS: list[tuple[str, pa.DataType]] = [
-    ("a", pa.uint32()),
-    ("b", pa.uint32()),
-    ("weight", pa.float64()),
-    ("written", pa.float64()),
-    ("count", pa.int64()),
-    ("valence", pa.float64()),
-    ("created_at", pa.int64()),
-    ("updated_at", pa.int64()),
-]
-LINKS_SCHEMA = pa.schema(_FIELDS)
-
-
-class Link(NamedTuple):
-    """One link as stored: weight and written are values at `updated_at`."""
-
-    a: int
-    b: int
-    weight: float
-    written: float
-    count: int  # type: ignore[assignment]  # a column's name, over tuple.count
-    valence: float
-    created_at: int
-    updated_at: int
-
-
-class LinkColumns(NamedTuple):
-    """Links as columns of one length, in the types of `LINKS_SCHEMA`."""
-
-    a: NDArray[np.uint32]
-    b: NDArray[np.uint32]
-    weight: NDArray[np.float64]
-    written: NDArray[np.float64]
-    count: NDArray[np.int64]  # type: ignore[assignment]
-    valence: NDArray[np.float64]
-    created_at: NDArray[np.int64]
-    updated_at: NDArray[np.int64]
-
-    def to_arrow(self) -> pa.Table:
-        """The same as a table with `LINKS_SCHEMA`."""
-        return pa.table([pa.array(column) for column in self], schema=LINKS_SCHEMA)
-
-
-class Run(NamedTuple):
-    """Sorted links: keys uint64[n], reals float64[n, 3], ints int64[n, 3] (see the kernels)."""
-
-    keys: NDArray[np.uint64]
-    reals: NDArray[np.float64]
-    ints: NDArray[np.int64]
-
-    def first(self, n: int) -> Run:
-        """The first n entries, without a copy."""
-        return self if n == len(self.keys) else self.slice(0, n)
-
-    def slice(self, start: int, stop: int) -> Run:
-        """Entries from start to stop, without a copy."""
-        return Run(self.keys[start:stop], self.reals[start:stop], self.ints[start:stop])
-
-
-def empty_run() -> Run:
-    """A run of nothing."""
-    return Run(np.empty(0, np.uint64), np.empty((0, 3), np.float64), np.empty((0, 3), np.int64))
-
-
-def columns_of(run: Run) -> LinkColumns:
-    """The columns of a run without tombstones."""
-    keys, reals, ints = run
-    return LinkColumns(
-        a=(keys >> np.uint64(32)).astype(np.uint32),
-        b=keys.astype(np.uint32),  # the low half
-        weight=np.ascontiguousarray(reals[:, 0]),
-        written=np.ascontiguousarray(reals[:, 1]),
-        count=np.ascontiguousarray(ints[:, 0]),
-        valence=np.ascontiguousarray(reals[:, 2]),
-        created_at=np.ascontiguousarray(ints[:, 1]),
-        updated_at=np.ascontiguousarray(ints[:, 2]),
-    )
-
-
-def link_of(run: Run, place: int) -> Link | None:
-    """The link at a place of a run, None for a tombstone."""
-    key = int(run.keys[place])
-    weight, written, valence = run.reals[place].tolist()
-    count, created, updated = run.ints[place].tolist()
-    if count < 0:
-        return None
-    return Link(key >> 32, key & 0xFFFFFFFF, weight, written, count, valence, created, updated)
 
 
 class Rows(NamedTuple):
@@ -128,7 +41,7 @@ class Rows(NamedTuple):
         return self.indptr, self.middle, self.cols, self.weights, self.stamps
 
     @classmethod
-    def of(cls, base: Run, threshold: float, fading: bool, head: int) -> Rows:
+    def of(cls, base: Packed, threshold: float, fading: bool, head: int) -> Rows:
         """Build from the base; `stamps` (int64[2 n]) is empty in a layer that does not fade.
 
         Rows with more than `head` strong links also have their strongest apart, for reads with a
@@ -140,15 +53,16 @@ class Rows(NamedTuple):
         if n:
             ids = int((base.keys & np.uint64(0xFFFFFFFF)).max()) + 1
         strong, all_ = np.zeros(ids, np.int64), np.zeros(ids, np.int64)
-        kernels.count_rows(base.keys, base.reals, threshold, strong, all_)
+        stored = base.reals[:, 0][:, None]
+        times = base.ints[:] if fading else np.empty((0, 3), np.int64)
+        kernels.count_rows(base.keys, stored, threshold, strong, all_)
         indptr = np.zeros(ids + 1, np.int64)
         np.cumsum(all_, out=indptr[1:])
         middle = indptr[:-1] + strong
         cols, weights = np.empty(2 * n, np.uint32), np.empty(2 * n, np.float64)
         stamps = np.empty(2 * n if fading else 0, np.int64)
-        kernels.fill_rows(
-            *base, threshold, indptr[:-1].copy(), middle.copy(), cols, weights, stamps
-        )
+        places = indptr[:-1].copy(), middle.copy()
+        kernels.fill_rows(base.keys, stored, times, threshold, *places, cols, weights, stamps)
         long = np.flatnonzero(strong > head) if not fading else np.empty(0, np.int64)
         heads = np.full(ids, -1, np.int64)
         heads[long] = np.arange(len(long))
@@ -316,7 +230,7 @@ class LinkView:
     )
 
     def __init__(
-        self, base: Run, delta: Run, rows: Rows, side: Side, tau: float, n_links: int
+        self, base: Packed, delta: Run, rows: Rows, side: Side, tau: float, n_links: int
     ) -> None:
         self._base = base
         self._delta = delta
@@ -557,6 +471,7 @@ class LinkView:
     def get(self, a: int, b: int) -> Link | None:
         """The link between two ids, or None."""
         key = np.uint64(min(a, b) << 32 | max(a, b))
+        run: Links
         for run in (self._delta, self._base):
             at = int(run.keys.searchsorted(key))
             if at < len(run.keys) and run.keys[at] == key:
@@ -591,21 +506,13 @@ class LinkView:
 
     def columns(self) -> LinkColumns:
         """Every link, sorted by (a, b)."""
-        run = self._base
-        if len(self._delta.keys):
-            room = len(self._base.keys) + len(self._delta.keys)
-            out = Run(
-                np.empty(room, np.uint64),
-                np.empty((room, 3), np.float64),
-                np.empty((room, 3), np.int64),
-            )
-            run = out.first(kernels.merge(*self._delta, *self._base, True, *out))
-        return columns_of(run)
+        return self._base.overlaid(self._delta).columns()
 
     def _columns(self, keys: NDArray[np.uint64]) -> LinkColumns:
         """The links with these keys, in their order; each must exist."""
         reals, ints = np.empty((len(keys), 3)), np.empty((len(keys), 3), np.int64)
         place = np.empty(len(keys), np.int64)
+        run: Links
         for run in (self._base, self._delta):  # the delta overrides
             kernels.locate(keys, run.keys, place)
             found = place >= 0
