@@ -163,10 +163,13 @@ class Handle(Reader):
             self._broken = error
             raise
 
-    def _view(self, *, text: bool = False, at_least: int | None = None) -> StateView:
+    def _caught_up(self) -> None:
         self._usable()
         if self._state.torn or self._port.changed(self._state.position):
             self._catch_up()
+
+    def _view(self, *, text: bool = False, at_least: int | None = None) -> StateView:
+        self._caught_up()
         if at_least is not None:
             self._wait_for(at_least)
         with self._lock:
@@ -184,7 +187,7 @@ class Handle(Reader):
     def _still(self) -> Iterator[State]:
         """The state, caught up, that no one changes while the context lasts."""
         with self._lock:
-            self._view()
+            self._caught_up()
             yield self._state
 
     def _catch_up(self) -> None:
