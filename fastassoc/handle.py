@@ -125,12 +125,12 @@ class Handle(Reader):
                 operation = Operation(kind, at, body, operation_id, batch, vectors)
                 report = self._save(held, operation)
             elif operation_id is None:
-                return replace(made, position=self._state.position)
+                return made.but(position=self._state.position)
             else:  # there was nothing to do, and a repeat must do nothing either
                 done = self._save(held, Operation("nothing", at, {}, operation_id))
-                report = replace(made, position=done.position)
+                report = made.but(position=done.position)
         self._tend()
-        return replace(report, seconds=perf_counter() - start)
+        return report.but(seconds=perf_counter() - start)
 
     def _save(self, held: Held, operation: Operation) -> Report:
         """Journal an operation, then apply it."""
