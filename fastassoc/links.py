@@ -39,7 +39,7 @@ __all__ = [
     "keys_of",
 ]
 
-RADIX = 512  # keys from which a radix sort is quicker than NumPy's
+RADIX = 512  # keys from which a radix sort gives their order quicker than NumPy's
 _NONE = np.empty(0, np.float64)
 
 
@@ -107,20 +107,23 @@ def _allocate(n: int) -> Run:
 def _sorted(keys: Any, amounts: Any, outcomes: Any) -> tuple[Any, Any, Any]:
     """Changes by key, those of one key in their order; amounts and outcomes may be empty."""
     m = len(keys)
-    carry = amounts.size or outcomes.size
+    if _uniform(amounts) and _uniform(outcomes):
+        return np.sort(keys), amounts, outcomes
     if m < RADIX:
-        if not carry:
-            return np.sort(keys), amounts, outcomes
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
     else:
-        spare = np.empty((2, m), np.uint64)
-        places = np.empty((2, m if carry else 0), np.int64)
+        spare, places = np.empty((2, m), np.uint64), np.empty((2, m), np.int64)
         keys, order = kernels.sort_keys(keys, spare[0], spare[1], places[0], places[1])
-    if carry:
-        amounts = amounts[order] if amounts.size else amounts
-        outcomes = outcomes[order] if outcomes.size else outcomes
+    amounts = amounts[order] if amounts.size else amounts
+    outcomes = outcomes[order] if outcomes.size else outcomes
     return keys, amounts, outcomes
+
+
+def _uniform(values: NDArray[np.float64]) -> bool:
+    """Whether all values are the same, so that no order changes them."""
+    bits = values.view(np.uint64)
+    return not len(bits) or bool(bits[0] == bits[-1] and (bits == bits[0]).all())
 
 
 def _merged(new: Run, old: Run) -> Run:
