@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -116,9 +117,19 @@ class NoteBatch:
             return None
         return self.vector_matrix()[0].astype("<f4", copy=False).tobytes()
 
-    def used(self) -> list[int]:
-        """Codes of the names in use, in order of first appearance."""
-        return list(dict.fromkeys(self.concepts.tolist()))
+    @cached_property
+    def ids(self) -> list[str]:
+        """The notes' ids."""
+        found: list[str] = self.columns["id"].to_pylist()
+        return found
+
+    def used(self) -> NDArray[np.int64]:
+        """Codes of the names in use, int64 [names], in order of first appearance."""
+        m = len(self.concepts)
+        first = np.full(len(self.keys), m, np.int64)
+        first[self.concepts[::-1]] = np.arange(m - 1, -1, -1)  # of equal ones the last stays
+        found = np.flatnonzero(first < m)
+        return found[np.argsort(first[found], kind="stable")]
 
     # -- as JSON: an operation small enough for one journal row ---------------------------------
 

@@ -27,7 +27,7 @@ __all__ = [
     "place_of",
 ]
 
-BATCH_ROWS = 20_000
+BATCH_ROWS = 65_536
 BATCH_BYTES = 32 << 20
 
 

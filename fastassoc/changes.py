@@ -160,8 +160,7 @@ class Changes:
         A note that replaces one is a part of its own: forgetting all first and writing all after
         would clamp weights in another order than one write after the other.
         """
-        ids = batch.columns["id"].to_pylist()
-        known = self.notes.rows
+        ids, known = batch.ids, self.notes.rows
         if len(set(ids)) == len(ids) and known.keys().isdisjoint(ids):
             yield batch, []
             return
@@ -179,13 +178,14 @@ class Changes:
 
     def _intern(self, batch: NoteBatch) -> NDArray[np.uint32]:
         """Concept id of each of the batch's names; those that no note uses are left out (0)."""
-        used = batch.used()
-        ids = np.zeros(len(batch.keys), np.uint32)
-        if used:
-            keys, spellings = batch.keys, batch.spellings
-            ids[used] = self.vocabulary.intern(
-                [keys[code] for code in used], [spellings[code] for code in used]
-            )
+        used, keys, spellings = batch.used(), batch.keys, batch.spellings
+        if len(used) == len(keys) and (used[:-1] < used[1:]).all():  # as they come: the rule
+            return self.vocabulary.intern(keys, spellings)
+        ids = np.zeros(len(keys), np.uint32)
+        codes = used.tolist()
+        ids[used] = self.vocabulary.intern(
+            [keys[code] for code in codes], [spellings[code] for code in codes]
+        )
         return ids
 
     def _apply_feedback(self, operation: Operation) -> Report:

@@ -180,21 +180,22 @@ class Vocabulary:
             raise InvalidInput(f"intern: found {len(keys)} keys and {len(shown)} spellings.")
         found: list[int | None] = list(map(self._ids.get, keys))
         if None not in found:
-            return np.array(found, dtype=np.uint32)
-        ids, names, spellings = self._ids, self._keys, self._shown
-        get = ids.get
+            return np.fromiter(found, np.uint32, len(found))
+        new: dict[str, str] = {}
         for place, known in enumerate(found):
             if known is None:
-                key, spelling = keys[place], shown[place]
-                concept = get(key)
-                if concept is None:
-                    concept = len(names)
-                    # the id is published last, so that a reader that has it can name it
-                    spellings.append(key if spelling == key else spelling)
-                    names.append(key)
-                    ids[key] = concept
-                found[place] = concept
-        return np.array(found, dtype=np.uint32)
+                new.setdefault(keys[place], shown[place])
+        first, names = len(self._keys), list(new)
+        same = shown is keys
+        self._shown += names if same else [k if k == s else s for k, s in new.items()]
+        self._keys += names
+        # ids are published last, so that a reader that has one can name it
+        self._ids.update(zip(names, range(first, first + len(names)), strict=True))
+        ids = self._ids
+        found = [
+            ids[key] if known is None else known for key, known in zip(keys, found, strict=True)
+        ]
+        return np.fromiter(found, np.uint32, len(found))
 
     def find(self, name: str) -> int | None:
         """The id of a name, folded first; None where it is unknown.
@@ -323,13 +324,9 @@ class Vocabulary:
         mentions = self._mentions
         if mentions.upto < len(self._keys):
             with mentions.lock:
-                names = self._keys
-                start, stop = mentions.upto, len(names)
-                for concept in range(start, stop):
-                    key = names[concept]
-                    if key is not None:
-                        mentions.add(concept, key)
-                mentions.upto = stop
+                names = self._keys[mentions.upto :]
+                mentions.extend(names)
+                mentions.upto += len(names)
 
     def to_arrow(self) -> pa.Table:
         """Live names as a table of `VOCABULARY_SCHEMA`: id uint32 ascending, key, shown."""

@@ -125,12 +125,12 @@ class Handle(Reader):
                 operation = Operation(kind, at, body, operation_id, batch, vectors)
                 report = self._save(held, operation)
             elif operation_id is None:
-                return replace(made, position=self._state.position)
+                return made.but(position=self._state.position)
             else:  # there was nothing to do, and a repeat must do nothing either
                 done = self._save(held, Operation("nothing", at, {}, operation_id))
-                report = replace(made, position=done.position)
+                report = made.but(position=done.position)
         self._tend()
-        return replace(report, seconds=perf_counter() - start)
+        return report.but(seconds=perf_counter() - start)
 
     def _save(self, held: Held, operation: Operation) -> Report:
         """Journal an operation, then apply it."""
@@ -163,10 +163,13 @@ class Handle(Reader):
             self._broken = error
             raise
 
-    def _view(self, *, text: bool = False, at_least: int | None = None) -> StateView:
+    def _caught_up(self) -> None:
         self._usable()
         if self._state.torn or self._port.changed(self._state.position):
             self._catch_up()
+
+    def _view(self, *, text: bool = False, at_least: int | None = None) -> StateView:
+        self._caught_up()
         if at_least is not None:
             self._wait_for(at_least)
         with self._lock:
@@ -184,7 +187,7 @@ class Handle(Reader):
     def _still(self) -> Iterator[State]:
         """The state, caught up, that no one changes while the context lasts."""
         with self._lock:
-            self._view()
+            self._caught_up()
             yield self._state
 
     def _catch_up(self) -> None:

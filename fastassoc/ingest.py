@@ -7,10 +7,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from fastassoc.batch import NoteBatch
 from fastassoc.batches import (
@@ -50,6 +51,7 @@ SHOWN = 20  # reasons that a report lists
 DUPLICATES = ("skip", "replace", "error")
 ERRORS = ("reject", "raise")
 Ledger = dict[str, Any]
+T = TypeVar("T")
 Commit = Callable[[NoteBatch, "Ledger | None"], Report]
 
 
@@ -276,16 +278,12 @@ class _Run:
 
     def all(self, cut: Iterator[Batch], stop: _Interrupts) -> IngestReport:
         """Commit every batch; one is read ahead, since the last one must say so."""
+        steps = self._checked(cut)
         try:
-            batch = next(cut, None)
-            while batch is not None:
+            # a stream may wait for ever, and rows may come from the caller's own code
+            for batch, found, final in steps if self._key is None else ahead(steps):
                 self._check_stop(stop)
-                found = checked(batch, self._fields, self._settings, self._ids, self.width)
-                if self.width is None:
-                    self.width = found[0].dim
-                following = next(cut, None)
-                self._one(batch, found, following is None, stop)
-                batch = following
+                self._one(batch, found, final, stop)
         except IngestInterrupted:
             raise
         except KeyboardInterrupt:
@@ -293,6 +291,17 @@ class _Run:
         if self._resumed and not self._batches:
             self._save(_empty(), True)
         return self.report()
+
+    def _checked(self, cut: Iterator[Batch]) -> Iterator[tuple[Batch, Checked, bool]]:
+        """Each batch with what is good of it, and whether it is the last."""
+        batch = next(cut, None)
+        while batch is not None:
+            found = checked(batch, self._fields, self._settings, self._ids, self.width)
+            if self.width is None:
+                self.width = found[0].dim
+            following = next(cut, None)
+            yield batch, found, following is None
+            batch = following
 
     def _check_stop(self, stop: _Interrupts) -> None:
         if stop.asked:
@@ -367,6 +376,15 @@ class _Run:
             rejects_file=None if path is None else str(path),
             interrupted=interrupted,
         )
+
+
+def ahead(steps: Iterator[T]) -> Iterator[T]:
+    """The same steps, each made by another thread while the one before is worked on."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, steps, None)
+        while (step := following.result()) is not None:
+            following = pool.submit(next, steps, None)
+            yield step
 
 
 def _empty() -> NoteBatch:

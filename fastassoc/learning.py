@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from fastassoc import query as checks
@@ -110,7 +109,7 @@ class Learning(Handle):
             return (body, None) if body["used"] or body["names"] else Report()
 
         report = self._change("feedback", prepare, operation_id)
-        return replace(report, missing=missing)
+        return report.but(missing=missing)
 
     def _spelled(self, names: Sequence[str]) -> list[list[str]]:
         """Folded names with their spelling, each once, in order."""

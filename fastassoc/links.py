@@ -19,19 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import links as kernels
-from fastassoc.linkruns import (
-    LINKS_SCHEMA,
-    Link,
-    LinkColumns,
-    Pairs,
-    Run,
-    Taught,
-    columns_of,
-    effective,
-    empty_run,
-    link_of,
-)
+from fastassoc.kernels import packed as packing
+from fastassoc.linkpairs import Pairs, Taught, effective
+from fastassoc.linkruns import LINKS_SCHEMA, Link, LinkColumns, Run, empty_run, link_of
 from fastassoc.linkview import Expansion, Hop, LinkView, Rows, Side
+from fastassoc.packed import Packed
 
 if TYPE_CHECKING:
     from fastassoc.settings import LinkRule
@@ -51,7 +43,7 @@ __all__ = [
 ]
 
 UNSIDED = 64  # runs that wait for the next view, at most
-RADIX = 512  # keys from which a radix sort is quicker than NumPy's
+RADIX = 512  # keys from which a radix sort gives their order quicker than NumPy's
 _NONE = np.empty(0, np.float64)
 
 
@@ -119,30 +111,33 @@ def _allocate(n: int) -> Run:
 def _sorted(keys: Any, amounts: Any, outcomes: Any) -> tuple[Any, Any, Any]:
     """Changes by key, those of one key in their order; amounts and outcomes may be empty."""
     m = len(keys)
-    carry = amounts.size or outcomes.size
+    if _uniform(amounts) and _uniform(outcomes):
+        return np.sort(keys), amounts, outcomes
     if m < RADIX:
-        if not carry:
-            return np.sort(keys), amounts, outcomes
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
     else:
-        spare = np.empty((2, m), np.uint64)
-        places = np.empty((2, m if carry else 0), np.int64)
+        spare, places = np.empty((2, m), np.uint64), np.empty((2, m), np.int64)
         keys, order = kernels.sort_keys(keys, spare[0], spare[1], places[0], places[1])
-    if carry:
-        amounts = amounts[order] if amounts.size else amounts
-        outcomes = outcomes[order] if outcomes.size else outcomes
+    amounts = amounts[order] if amounts.size else amounts
+    outcomes = outcomes[order] if outcomes.size else outcomes
     return keys, amounts, outcomes
 
 
-def _merged(new: Run, old: Run, drop: bool) -> Run:
-    """Two runs into one; `drop` leaves tombstones out."""
-    if not len(old.keys) and not (drop and np.any(new.ints[:, 0] < 0)):
+def _uniform(values: NDArray[np.float64]) -> bool:
+    """Whether all values are the same, so that no order changes them."""
+    bits = values.view(np.uint64)
+    return not len(bits) or bool(bits[0] == bits[-1] and (bits == bits[0]).all())
+
+
+def _merged(new: Run, old: Run) -> Run:
+    """Two runs into one."""
+    if not len(old.keys):
         return new
-    if not len(new.keys) and not (drop and np.any(old.ints[:, 0] < 0)):
+    if not len(new.keys):
         return old
     out = _allocate(len(new.keys) + len(old.keys))
-    return out.first(kernels.merge(*new, *old, drop, *out))
+    return out.first(kernels.merge(*new, *old, False, *out))
 
 
 class LinkMatrix:
@@ -180,8 +175,7 @@ class LinkMatrix:
         self._rule = np.array([rule.write_step, low, high, rest, self._tau, valence_rate])
         self._threshold = float(rule.threshold)
         self._sizes = _sizes or Sizes()
-        self._base = self._room = empty_run()  # the base is the first part of its room
-        self._shared = False  # whether a view holds the base
+        self._base = Packed.empty()
         self._delta = empty_run()
         self._arena = empty_run()
         self._ends = np.zeros(1, np.int64)  # tier i is arena[ends[i]:ends[i + 1]]
@@ -328,9 +322,9 @@ class LinkMatrix:
         cuts = self._ends.tolist()
         for start, stop in reversed(list(pairwise(cuts))):
             kernels.resolve(*out, *self._arena.slice(start, stop))
-        for run in (self._delta, self._base):
-            if len(run.keys):
-                kernels.resolve(*out, *run)
+        if len(self._delta.keys):
+            kernels.resolve(*out, *self._delta)
+        packing.resolve_packed(*out, *self._base)
         used, created, changed, removed = kernels.fold(
             kind, keys, amounts, outcomes, at, self._rule, *out
         )
@@ -413,15 +407,15 @@ class LinkMatrix:
             run = out.first(kernels.merge_tiers(self._ends, *self._arena, *out))
             self._ends = np.zeros(1, np.int64)
             self._levels = []
-            recent = _merged(recent, run, drop=False)
+            recent = _merged(recent, run)
         if len(recent.keys):
             self._absorb(recent)
 
     def _absorb(self, run: Run) -> None:
         """Lay a run over the delta; fold the delta into the base when it is large."""
-        delta = _merged(run, self._delta, drop=False)
+        delta = _merged(run, self._delta)
         if len(delta.keys) > max(self._sizes.delta, len(self._base.keys) // self._sizes.share):
-            self._lay_into_base(delta)
+            self._base = self._base.overlaid(delta)
             self._delta = empty_run()
             self._rows = None
             self._side = Side.empty()
@@ -431,21 +425,6 @@ class LinkMatrix:
             # the delta holds all that the side lacks, and what it has already
             self._unsided = [*self._unsided, run] if len(self._unsided) < UNSIDED else [delta]
         self._view = None
-
-    def _lay_into_base(self, run: Run) -> None:
-        """Merge a run into the base: in place while nobody else has seen it, as in a load."""
-        size = len(self._base.keys) + len(run.keys)
-        clean = not np.any(run.ints[:, 0] < 0)
-        if self._shared or not clean or not len(self._base.keys):
-            self._base = self._room = _merged(run, self._base, drop=True)
-            self._shared = False
-            return
-        if len(self._room.keys) < size:
-            self._room = _allocate(size + size // 2)  # untouched pages cost nothing
-            self._base = self._room.first(kernels.merge(*run, *self._base, True, *self._room))
-        else:
-            old = len(self._base.keys)
-            self._base = self._room.first(kernels.merge_into(*run, *self._room, old))
 
     # ---- reads
 
@@ -469,7 +448,6 @@ class LinkMatrix:
         for run in self._unsided:
             self._side = self._side.overlaid(run)
         self._unsided = []
-        self._shared = True
         if self._taught.base is not self._base:
             self._taught = Taught(self._base)
         self._view = LinkView(
@@ -489,7 +467,6 @@ class LinkMatrix:
         array([2147483648], dtype=uint32)
         """
         self._collapse()
-        self._shared = True
         return Pairs(self._base, self._delta, self._tau, self._n)
 
     def get(self, a: int, b: int) -> Link | None:
@@ -546,7 +523,7 @@ class LinkMatrix:
     def to_arrow(self) -> pa.Table:
         """Every link, sorted by (a, b), with the columns of `LINKS_SCHEMA`."""
         self._collapse()
-        return columns_of(_merged(self._delta, self._base, drop=True)).to_arrow()
+        return self._base.overlaid(self._delta).columns().to_arrow()
 
     @classmethod
     def from_arrow(
@@ -565,13 +542,13 @@ class LinkMatrix:
             Columns, order or values are not those of `to_arrow`.
         """
         links = cls(rule, valence_rate, _sizes=_sizes)
-        links._base = links._room = run = _run_of(table)
-        links._n = len(run.keys)
+        links._base = _packed(table)
+        links._n = table.num_rows
         return links
 
 
-def _run_of(table: pa.Table) -> Run:
-    """A run from a table of links, checked."""
+def _packed(table: pa.Table) -> Packed:
+    """Links from a table, checked."""
     if table.schema.names != LINKS_SCHEMA.names or table.schema.types != LINKS_SCHEMA.types:
         raise InvalidInput(
             f"found columns {table.schema.to_string()}, expected {LINKS_SCHEMA.to_string()}."
@@ -579,14 +556,9 @@ def _run_of(table: pa.Table) -> Run:
     if any(column.null_count for column in table.columns):
         raise InvalidInput("a table of links must not hold nulls.")
     columns = LinkColumns(*(np.asarray(column.to_numpy()) for column in table.columns))
-    run = _allocate(table.num_rows)
-    run.keys[:] = columns.a.astype(np.uint64) << np.uint64(32) | columns.b
-    for place, reals in enumerate((columns.weight, columns.written, columns.valence)):
-        run.reals[:, place] = reals
-    for place, ints in enumerate((columns.count, columns.created_at, columns.updated_at)):
-        run.ints[:, place] = ints
-    if np.any(columns.a >= columns.b) or np.any(run.keys[1:] <= run.keys[:-1]):
+    packed = Packed.of(columns)
+    if np.any(columns.a >= columns.b) or np.any(packed.keys[1:] <= packed.keys[:-1]):
         raise InvalidInput("links must be sorted by (a, b), each once, with a < b.")
-    if np.any(columns.count < 0) or not np.isfinite(run.reals).all():
+    if np.any(packed.int_rows[:, 0] < 0) or not np.isfinite(packed.real_rows).all():
         raise InvalidInput("links must have counts from 0 and finite weights.")
-    return run
+    return packed

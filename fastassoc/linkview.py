@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import association
 from fastassoc.kernels import links as kernels
-from fastassoc.linkruns import LinkColumns, Pairs, Run, Taught, both_ways, effective, fans
+from fastassoc.linkpairs import Pairs, Taught, both_ways, effective, fans
+from fastassoc.linkruns import LinkColumns, Run
+from fastassoc.packed import Packed
 
 __all__ = ["Expansion", "Hop", "LinkView", "Rows", "Side"]
 
@@ -40,7 +42,7 @@ class Rows(NamedTuple):
         return self.indptr, self.middle, self.cols, self.weights, self.stamps
 
     @classmethod
-    def of(cls, base: Run, threshold: float, fading: bool, head: int) -> Rows:
+    def of(cls, base: Packed, threshold: float, fading: bool, head: int) -> Rows:
         """Build from the base; `stamps` (int64[2 n]) is empty in a layer that does not fade.
 
         Rows with more than `head` strong links also have their strongest apart, for reads with a
@@ -52,15 +54,16 @@ class Rows(NamedTuple):
         if n:
             ids = int((base.keys & np.uint64(0xFFFFFFFF)).max()) + 1
         strong, all_ = np.zeros(ids, np.int64), np.zeros(ids, np.int64)
-        kernels.count_rows(base.keys, base.reals, threshold, strong, all_)
+        stored = base.reals[:, 0][:, None]
+        times = base.ints[:] if fading else np.empty((0, 3), np.int64)
+        kernels.count_rows(base.keys, stored, threshold, strong, all_)
         indptr = np.zeros(ids + 1, np.int64)
         np.cumsum(all_, out=indptr[1:])
         middle = indptr[:-1] + strong
         cols, weights = np.empty(2 * n, np.uint32), np.empty(2 * n, np.float64)
         stamps = np.empty(2 * n if fading else 0, np.int64)
-        kernels.fill_rows(
-            *base, threshold, indptr[:-1].copy(), middle.copy(), cols, weights, stamps
-        )
+        places = indptr[:-1].copy(), middle.copy()
+        kernels.fill_rows(base.keys, stored, times, threshold, *places, cols, weights, stamps)
         long = np.flatnonzero(strong > head) if not fading else np.empty(0, np.int64)
         heads = np.full(ids, -1, np.int64)
         heads[long] = np.arange(len(long))
@@ -227,7 +230,7 @@ class LinkView(Pairs):
 
     def __init__(
         self,
-        base: Run,
+        base: Packed,
         delta: Run,
         rows: Rows,
         side: Side,

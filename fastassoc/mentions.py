@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 from fastassoc.scripts import JOINED, is_unspaced
@@ -25,6 +25,8 @@ _CHANGED: Final = {
     "russian": 0, "spanish": 1, "swedish": 0, "tamil": 2,
 }  # fmt: skip
 _umlauts = re.compile("([aou])e+").sub
+# a folded name of up to 6 tokens that is its own looser key
+_plain = re.compile(f"[a-z0-9]+(?: [a-z0-9]+){{0,{MAX_TOKENS - 1}}}").fullmatch
 
 
 class Mention(NamedTuple):
@@ -61,6 +63,31 @@ class Mentions:
         self._heads: set[str] = set()
         self._long: dict[str, list[str]] = {}  # first 6 tokens -> looser keys of more than 6
         self._words = _Words(language, self.lock)
+
+    def extend(self, names: Sequence[str | None]) -> None:
+        """Add the names of the ids from `upto` on by their folded keys, None where there is none.
+
+        As `add` does it, but plain names all at once.
+        """
+        known = self._names
+        plain: dict[str, int] = {}
+        for concept, key in enumerate(names, self.upto):
+            if key is None:
+                continue
+            if key not in known and _plain(key):
+                plain[key] = concept
+            else:
+                self.add(concept, key)
+        for key in [key for key in plain if key in known]:  # by an odd name meanwhile
+            self.add(plain.pop(key), key)
+        known.update(plain)
+        self._words.extend(dict.fromkeys(" ".join(plain).split(" ")) if plain else ())
+        heads = self._heads
+        for key in plain:
+            at = key.find(" ")
+            while at >= 0:
+                heads.add(key[:at])
+                at = key.find(" ", at + 1)
 
     def add(self, concept: int, key: str) -> None:
         """Add a name by its folded key."""
@@ -247,15 +274,27 @@ class _Words:
         self._settled: set[str] = set()  # beginnings of which no word waits
         self._asked: dict[str, tuple[str, ...]] = {}  # answers, until a word gets its place
 
+    def extend(self, words: Collection[str]) -> None:
+        """Add ASCII words, those that were not `seen`; the lock is held."""
+        seen = self.seen
+        seen.update([word for word in words if word[-1] <= "9"])  # digits, as in `add`
+        self._asked = {}
+        for word in words:
+            if word not in seen:
+                self.add(word)
+
     def add(self, word: str) -> None:
         """Add a word that was not `seen`; the lock is held."""
         self.seen.add(word)
         if is_unspaced(word):
             return  # such words have no variants
+        if word[-1].isdigit():  # its own stem, so `seen` says all of it
+            self._asked = {}
+            return
         shape = self._shape(word)
         settled = self._settled
         begun = settled and any(shape[:n] in settled for n in range(len(shape) + 1))
-        if begun or word[-1].isdigit():  # such a word is its own stem, which costs nothing to tell
+        if begun:
             self._place(word)
         else:
             self._waiting.setdefault("" if self._whole else shape[:2], []).append(word)
@@ -279,6 +318,8 @@ class _Words:
         elif len(asked) >= MAX_ASKED:
             asked = self._asked = {}  # replaced, not cleared: a reader may be looking into it
         found = self._placed.get(stem, ())
+        if stem[-1:].isdigit() and stem in self.seen:
+            found = (stem, *found)
         found = asked[word] = found if word in found else (word, *found)
         return found
 
@@ -349,7 +390,7 @@ def _put(index: dict[str, int | tuple[int, ...]], key: str, concept: int) -> Non
     """Add an id under a key. Values are replaced, never changed: a reader may hold them."""
     old = index.setdefault(key, concept)
     if old != concept:
-        index[key] = (*_all(old), concept)
+        index[key] = tuple(sorted((*_all(old), concept)))
 
 
 def _take(index: dict[str, int | tuple[int, ...]], key: str, concept: int) -> None:

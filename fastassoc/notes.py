@@ -164,7 +164,7 @@ class NoteTable:
         """
         n, first = len(batch), len(self.ids)
         seqs = np.arange(self.next_seq, self.next_seq + n, dtype=np.int64)
-        self._add(batch.columns, seqs, np.full(n, at, np.int64), batch.extracted)
+        self._add(batch.columns, batch.ids, seqs, np.full(n, at, np.int64), batch.extracted)
         self._add_concepts(concepts, batch.ptr, batch.subject, batch.extracted)
         self.next_seq += n
         return np.arange(first, first + n, dtype=np.int64)
@@ -172,12 +172,12 @@ class NoteTable:
     def _add(
         self,
         columns: Mapping[str, pa.Array],
+        ids: list[str],
         seqs: NDArray[np.int64],
         written_at: NDArray[np.int64],
         extracted: NDArray[np.bool_],
     ) -> None:
         n, first = len(seqs), len(self.ids)
-        ids = columns["id"].to_pylist()
         self.seq.append(seqs)
         self.texts.append(columns["text"], n)
         self.prefix.append(text_prefixes(columns["text"]))
@@ -427,6 +427,7 @@ class NoteTable:
             extracted = np.asarray(columns["extracted"].to_numpy(zero_copy_only=False))
             self._add(
                 {name: columns[name] for name in NOTE_COLUMNS if name in columns},
+                columns["id"].to_pylist(),
                 columns["seq"].to_numpy(),
                 columns["written_at"].to_numpy(),
                 extracted,
@@ -572,9 +573,8 @@ def buckets(ids: pa.Array) -> pa.Array:
     """uint16 of each id: the low 16 bits of xxh3-64 of its UTF-8 bytes (FORMAT.md)."""
     from xxhash import xxh3_64_intdigest
 
-    return pa.array(
-        [xxh3_64_intdigest(note.encode()) & 0xFFFF for note in ids.to_pylist()], pa.uint16()
-    )
+    hashes = map(xxh3_64_intdigest, ids.cast(pa.binary()).to_pylist())
+    return pa.array(np.fromiter(hashes, np.uint64, len(ids)).astype(np.uint16))
 
 
 def dumped(names: list[str] | None) -> str | None:

@@ -296,8 +296,10 @@ class _Names:
         self._gather(codes, key_of, len(keys), spans, declared)
         if self._too_many():
             self._gather(codes, key_of, len(keys), spans, declared)
-        self.keys: list[str] = keys.take(make(self._order)).to_pylist()
-        self.spellings: list[str] = encoded.dictionary.take(make(self._first)).to_pylist()
+        used = keys.take(make(self._order))
+        shown = encoded.dictionary.take(make(self._first))
+        self.keys: list[str] = used.to_pylist()
+        self.spellings: list[str] = self.keys if shown.equals(used) else shown.to_pylist()
 
     def _drop(self, rows: Mapping[int, str]) -> None:
         if rows:

@@ -133,13 +133,19 @@ def vectors_table(points: Points, seqs: NDArray[np.int64], alive: NDArray[np.uin
     alive : uint8 [n]
         Which rows are wanted.
     """
-    rows, matrix = everything(points)
-    kept = alive[rows].astype(np.bool_)
-    if not kept.all():
-        rows, matrix = rows[kept], matrix[kept]
+    view = points.view()
+    places = np.flatnonzero(alive[view.rows])
+    matrix = view.base[:0]
+    if len(places):  # mostly a few new ones behind all others: only these are looked at
+        start, stop, n = int(places[0]), int(places[-1]) + 1, len(view.base)
+        parts = [view.base[start:stop], view.tail[max(start - n, 0) : max(stop - n, 0)]]
+        held = [part for part in parts if len(part)]
+        matrix = held[0] if len(held) == 1 else np.concatenate(held)
+        if len(places) < stop - start:
+            matrix = matrix[places - start]
     flat = pa.array(np.ascontiguousarray(matrix).reshape(-1))
     vectors = pa.FixedSizeListArray.from_arrays(flat, points.dim or 1)
-    return pa.table({"seq": pa.array(seqs[rows]), "vector": vectors})
+    return pa.table({"seq": pa.array(seqs[view.rows[places]]), "vector": vectors})
 
 
 def everything(points: Points) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -255,7 +255,7 @@ class Writing(Handle):
         wanted[held] = False
         if skip:
             known = self._state.notes.rows
-            wanted &= np.array([note not in known for note in batch.columns["id"].to_pylist()])
+            wanted &= np.array([note not in known for note in batch.ids])
         return with_embeddings(batch, np.flatnonzero(wanted), self._embedder)
 
     def _settled(self, state: State, batch: NoteBatch, on_duplicate: str) -> NoteBatch:
@@ -399,7 +399,7 @@ class Writing(Handle):
             elif on_duplicate == "skip":
                 # a batch that holds nothing new is not worth an operation
                 known = state.notes.rows
-                if all(note in known for note in batch.columns["id"].to_pylist()):
+                if all(note in known for note in batch.ids):
                     seen = Report(skipped=len(batch))
                     return seen if not self._marks(state, ledger) else (body, batch.take([]))
             return body, self._settled(state, batch, on_duplicate)
@@ -416,7 +416,7 @@ def repeated_ids(batch: NoteBatch, state: State) -> list[tuple[int, str]]:
     """Places and ids of rows whose id exists, or came before in the batch."""
     seen: set[str] = set()
     twice = []
-    for place, note in enumerate(batch.columns["id"].to_pylist()):
+    for place, note in enumerate(batch.ids):
         if note in state.notes.rows or note in seen:
             twice.append((place, note))
         seen.add(note)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastassoc.kernels import links as kernels
+from fastassoc.kernels import packed as packing
 from fastassoc.kernels.notes import prefixes
 
 GONE, UNKNOWN = -1, -2
@@ -57,11 +58,74 @@ def test_merge(new: Run, old: Run) -> None:
         assert entries(out, used) == items(both)
 
 
-@given(new=live, old=live)
-def test_merge_into(new: Run, old: Run) -> None:
-    run = arrays(old, len(new))
-    used = kernels.merge_into(*arrays(new), *run, len(old))
-    assert entries(run, used) == items({**old, **new})
+def packed(run: Run) -> tuple[Any, Any, Any, Any]:
+    """Keys, codes and tables, the newest states first in the tables."""
+    reals = list(dict.fromkeys(state[:3] for state in reversed(run.values())))
+    ints = list(dict.fromkeys(state[3:] for state in reversed(run.values())))
+    codes = [(reals.index(state[:3]), ints.index(state[3:])) for state in run.values()]
+    return (
+        arrays(run)[0],
+        np.array(codes, np.uint32).reshape(-1, 2),
+        np.array(reals, np.float64).reshape(-1, 3),
+        np.array(ints, np.int64).reshape(-1, 3),
+    )
+
+
+@given(new=mixed, old=live)
+def test_merge_codes(new: Run, old: Run) -> None:
+    states: list[tuple[float, ...]] = [*new.values(), *old.values()]
+    place = {state: at for at, state in enumerate(states)}
+    codes = [
+        np.array([(place[s], place[s] + 1) for s in run.values()], np.uint32).reshape(-1, 2)
+        for run in (new, old)
+    ]
+    fresh, known = arrays(new), arrays(old)
+    room = len(states)
+    keys_out, codes_out = np.empty(room, np.uint64), np.empty((room, 2), np.uint32)
+    used = packing.merge_codes(
+        fresh[0], codes[0], fresh[2], known[0], codes[1], keys_out, codes_out
+    )
+    left = {key: state for key, state in {**old, **new}.items() if state[3] >= 0}
+    found = zip(keys_out[:used].tolist(), codes_out[:used].tolist(), strict=True)
+    assert list(found) == [(k, [place[s], place[s] + 1]) for k, s in items(left)]
+
+
+@given(run=half_known, known=live)
+def test_resolve_packed(run: Run, known: Run) -> None:
+    out = arrays(run)
+    packing.resolve_packed(*out, *packed(known))
+    wanted = {
+        key: known.get(key, state) if state[3] == UNKNOWN else state for key, state in run.items()
+    }
+    assert entries(out, len(run)) == items(wanted)
+
+
+@given(
+    rows=st.lists(st.tuples(*[st.integers(0, 2)] * 3), max_size=40),
+    held=st.sets(st.tuples(*[st.integers(0, 2)] * 3), max_size=5),
+    room=st.integers(0, 8),
+)
+def test_index_rows_and_intern(
+    rows: list[tuple[int, ...]], held: set[tuple[int, ...]], room: int
+) -> None:
+    table = [*sorted(held)]
+    out = np.zeros((len(held) + room, 3), np.uint64)
+    out[: len(held)] = np.array(table, np.uint64).reshape(-1, 3)
+    slots = np.zeros(32, np.int32)
+    packing.index_rows(out, len(held), slots)
+    codes = np.empty(len(rows), np.uint32)
+    bits = np.array(rows, np.uint64).reshape(-1, 3)
+    stopped, used = packing.intern(bits, 0, out, len(held), slots, codes)
+    for at, row in enumerate(rows):
+        if row not in table:
+            if len(table) == len(out):
+                assert stopped == at
+                break
+            table.append(row)
+        assert codes[at] == table.index(row)
+    else:
+        assert stopped == len(rows)
+    assert out[:used].tolist() == [list(row) for row in table]
 
 
 @given(tiers=st.lists(mixed, max_size=5))

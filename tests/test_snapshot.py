@@ -746,7 +746,7 @@ def columns_told(kind: str) -> list[tuple[str, str, bool]]:
 def test_the_page_tells_the_columns_that_are_written() -> None:
     from fastassoc.concepts import VOCABULARY_SCHEMA
     from fastassoc.cues import STEMS_SCHEMA
-    from fastassoc.links import LINKS_SCHEMA
+    from fastassoc.linkruns import LINKS_SCHEMA
     from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA
 
     ends = [pa.field(name, pa.int64()) for name in ("a", "b")]

@@ -241,6 +241,7 @@ def test_any_memory_can_be_copied(
         assert copy.import_lines(lines).repeated
     lag = source._state.notes.next_seq - copy._state.notes.next_seq
     copy._state.notes.next_seq += lag  # `take` names notes by it
+    source._state.time = copy._state.time  # an import is an operation of its own time
     for step in after:
         moment = clock.stamp
         take(source, clock, step)

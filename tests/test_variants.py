@@ -1,6 +1,7 @@
 """Variants in reads: what is asked besides the names that the query said, and how it is told."""
 
 import fastassoc as fa
+from fastassoc.concepts import Vocabulary
 
 
 def memory(*notes):
@@ -79,3 +80,17 @@ def test_variants_are_those_of_the_language():
     mem.write("eins", id="a", concepts=["Katze"])
     assert mem.read("alle Katzen").variants == {"Katzen": ["Katze"]}
     assert fa.Memory().read("alle Katzen").variants == {}
+
+
+def test_names_added_at_once_answer_as_names_added_one_by_one() -> None:
+    base = ["a b", "a|b", "b2b s", "b2bs", "01", "a01", "a01s", "café 2", "cafe 2", "run man 3"]
+    names = [*base, "runs men 3", "one two three four five six", "one two three four five six 7s"]
+    at_once, in_turn = Vocabulary("fold", "english"), Vocabulary("fold", "english")
+    at_once.intern(names, names)
+    for name in names:
+        in_turn.intern([name], [name])
+        in_turn.variants_of(name)
+    for name in names:
+        assert at_once.variants_of(name) == in_turn.variants_of(name)
+        found, said = (v.find_in(f"the {name}?", lambda _: True) for v in (at_once, in_turn))
+        assert found == said, name

@@ -326,6 +326,7 @@ def load(
     delta_reals: Array,
     delta_ints: Array,
     base_keys: Array,
+    base_codes: Array,
     base_reals: Array,
     base_ints: Array,
     reals: Array,
@@ -352,8 +353,8 @@ def load(
     cursors[n + 1] = at
     if at < base_keys.size and base_keys[at] == key:
         for c in range(3):
-            reals[c] = base_reals[at, c]
-            ints[c] = base_ints[at, c]
+            reals[c] = base_reals[base_codes[at, 0], c]
+            ints[c] = base_ints[base_codes[at, 1], c]
         return
     reals[:] = 0.0
     ints[:] = 0
@@ -380,6 +381,7 @@ def _touch(
     delta_reals: Array,
     delta_ints: Array,
     base_keys: Array,
+    base_codes: Array,
     base_reals: Array,
     base_ints: Array,
 ) -> tuple[int, int, int, int]:
@@ -413,6 +415,7 @@ def _touch(
                 delta_reals,
                 delta_ints,
                 base_keys,
+                base_codes,
                 base_reals,
                 base_ints,
                 table_reals[used],
@@ -669,47 +672,6 @@ def _merge(
 
 
 merge = jit(_merge)
-
-
-def _merge_into(
-    new_keys: Array,
-    new_reals: Array,
-    new_ints: Array,
-    keys: Array,
-    reals: Array,
-    ints: Array,
-    size: int,
-) -> int:
-    """As `merge`, in place, from the back: the older run is the first `size` entries.
-
-    There must be room for both, and no tombstone in either. Returns the entries used.
-    """
-    total: int = size + new_keys.size
-    at = 0
-    for i in range(new_keys.size):
-        at = seek(keys, at, size, new_keys[i])
-        if at < size and keys[at] == new_keys[i]:
-            total -= 1
-    old, put = size - 1, total - 1
-    for i in range(new_keys.size - 1, -1, -1):
-        while old >= 0 and keys[old] > new_keys[i]:
-            keys[put] = keys[old]
-            for c in range(3):
-                reals[put, c] = reals[old, c]
-                ints[put, c] = ints[old, c]
-            old -= 1
-            put -= 1
-        if old >= 0 and keys[old] == new_keys[i]:
-            old -= 1
-        keys[put] = new_keys[i]
-        for c in range(3):
-            reals[put, c] = new_reals[i, c]
-            ints[put, c] = new_ints[i, c]
-        put -= 1
-    return total
-
-
-merge_into = jit(_merge_into)
 
 
 def _merge_tiers(

@@ -137,8 +137,9 @@ class Board:
         )  # fmt: skip
         hub = max(rule.hub_least, rule.hub_share * mentions.n_live)
         self.reach = Reach(
-            float(min(rule.max_df, hub)), float(hub), rule.mention, rule.subject, rule.saturation, rule.stem,
-            rule.capital_stem, rule.plain_stem, rule.rich_concepts if rule.capitals else MANY,
+            float(min(rule.max_df, hub)), float(hub), rule.mention, rule.subject,
+            rule.saturation, rule.stem, rule.capital_stem, rule.plain_stem,
+            rule.rich_concepts if rule.capitals else MANY,
         )  # fmt: skip
         self.rows = NO_ROWS
         self.words = np.zeros((0, len(self.idf)))
