@@ -22,10 +22,11 @@ class Step(NamedTuple):
     layer : str
         ``"concept"`` for a link between concepts, ``"note"`` for one between notes, ``"cue"`` from
         a term (a concept or a stem) to a note that outcomes taught; ``"carries"`` from a concept
-        into a note that carries it, and from a note to a concept of its own.
+        into a note that carries or mentions it, and from a note to a concept of its own; ``"says"``
+        the same with the stem of a word.
     weight, written, taught : float
         The link's effective weight, what notes wrote of it, and what outcomes added; 0.0 for a
-        step of the layer ``carries``, so that the weights of a path add up.
+        step of the layer ``carries`` or ``says``, so that the weights of a path add up.
     """
 
     source: str

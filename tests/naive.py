@@ -384,9 +384,9 @@ class NaiveMemory:
 
     def associate(self, cues: Sequence[str], k: int = 10) -> list[tuple[str, float]]:
         known = {self.fold(cue) for cue in cues if self.exists(self.fold(cue))}
-        stay, back = (0.3, 0.0) if len(known) == 1 else (0.9, 0.3)
+        stay, back, power = (0.3, 0.0, 0.5) if len(known) == 1 else (0.9, 0.5, 1.0)
         weights = {ends: link.weight for ends, link in self.links.items()}
-        found = walk(weights, known, 3, stay, back) if known else {}
+        found = walk(weights, known, 2, stay, back, power) if known else {}
         return sorted(found.items(), key=lambda item: (-item[1], item[0]))[:k]
 
     def graph(

@@ -201,10 +201,12 @@ class World:
         constants = {"near": max(near, 4 * k, k + len(exact)), "zeros": False, **self.constants}
         answer = naive.read(store, asked, constants)
         ids = list(self.rows)
-        wanted = [ids[i] for i in answer.order if answer.scores[i] > 0.0 and ids[i] not in exact]
-        last = [ids[i] for i in self.nearest(store, asked, constants["near"])
-                if answer.scores[i] <= 0.0 and ids[i] not in exact]  # fmt: skip
-        wanted += last
+        speaks = {i for i in answer.order if max(answer.parts[i].values()) > 0.0}
+        places = [i for i in answer.order if i in speaks]
+        near_only = [i for i in self.nearest(store, asked, constants["near"]) if i not in speaks]
+        places = sorted([*places, *near_only], key=lambda i: -answer.scores[i])
+        wanted = [ids[i] for i in places if ids[i] not in exact]
+        last = [ids[i] for i in near_only if ids[i] not in exact]
         assert recall.rank == "bridge"
         assert set(map(fold_name, recall.query_concepts)) == set(asked.concepts)
         assert [hit.id for hit in recall] == exact + wanted[: k - len(exact)]
@@ -252,8 +254,16 @@ class World:
         sources = {ids[i] for i in {*answer.seeds, *answer.spread, *answer.picks}}
         sources |= {ids[i] for i in answer.link_sources.values()}
         reached: set[str] = {*asked.concepts, *(asked.said or ()), *sources}
-        over = []
+        over, said = [], []
         for step in hit.path:
+            if step.layer == "says":
+                note, word = sorted((step.source, step.target), key=lambda end: end not in ids)
+                assert word in store.notes[ids.index(note)].stems
+                assert step.source in (*reached, *asked.stems, *said)
+                if step.source == note:
+                    said.append(word)
+                reached.add(note)
+                continue
             a, b = fold_name(step.source), fold_name(step.target)
             a, b = (step.source if step.source in ids else a), (step.target if b in ids else b)
             assert a in reached, hit.path
@@ -280,15 +290,20 @@ class World:
         if hit.source == "association":
             assert set(taught) <= set(hit.via)
         path = answer.cover_paths.get(place) or answer.paths.get(place)
-        terms = []
+        by_term: Mapping[naive.Term, float] = {}
         if path is not None:
             shares = naive.Reading(store, asked, {**self.constants, "zeros": False})
-            terms = sorted(
-                (-share, name)
-                for (kind, name), share in shares.shares(path.source, place).items()
-                if kind == "concept"
-            )
+            by_term = shares.shares(path.source, place)
+        terms = sorted(
+            (-share, name) for (kind, name), share in by_term.items() if kind == "concept"
+        )
         assert over == [name for _, name in terms[:3]]
+        words = sorted(
+            (-share, name) for (kind, name), share in by_term.items() if kind == "stem" and share
+        )
+        assert said == ([] if over else [name for _, name in words[:3]])
+        if hit.source == "association":
+            assert hit.path or asked.vector is not None
 
     def weight(self, step: Any) -> float:
         """The weight of a taught link that a path names."""

@@ -153,11 +153,15 @@ def test_reach_and_strongest(seed: int) -> None:
         found = dict(zip(rows[some].tolist(), values[some].tolist(), strict=True))
         assert found == pytest.approx(world.likeness(source), abs=1e-12)
         pairs = np.full(len(sources), source, np.int64), np.array(sources, np.int64)
-        ids, shares, cuts = kernels.strongest(
-            world.index, world.rule, *pairs, world.options()[0], 2
+        ids, shares, cuts, are_stems = kernels.strongest(
+            world.index, world.rule, *pairs, *world.options()[:2], 2
         )
         for place, row in enumerate(sources):
-            want = {c: w for (kind, c), w in world.shares(source, row).items() if kind == "concept"}
+            every = world.shares(source, row)
+            kinds = [kind for kind, _ in every]
+            main = "concept" if "concept" in kinds else "stem"
+            assert are_stems[place] == ("stem" in kinds and main == "stem")
+            want = {c: w for (kind, c), w in every.items() if kind == main}
             least = sorted(want.values(), reverse=True)[:2][-1:]
             want = {c: w for c, w in want.items() if w >= least[0] - 1e-15}
             some = slice(cuts[place], cuts[place + 1])

@@ -236,7 +236,8 @@ def test_links_are_shown_taught_and_cut(run: Run, made: Path, tmp_path: Path) ->
     assert linked[0]["concept"] == "cache"
     run("unlink", "timeout", "cache", "--store", made)
     linked = json.loads(run("associate", "timeout", "--json", "--store", made).stdout)
-    assert [one["concept"] for one in linked][:2] == ["retry", "deploy"]
+    assert linked[0]["concept"] == "retry"
+    assert {"deploy", "cache"} & {one["concept"] for one in linked} == {"deploy"}
     nothing = run("links", "show", "kafka", "--store", made)
     assert nothing.stdout == ""
     assert nothing.stderr
@@ -708,7 +709,7 @@ def test_l66_an_import_into_a_full_store_is_refused(
         lambda lines: [*lines, lines[1]],
         lambda lines: [lines[0], *lines],
         lambda lines: lines[1:],
-        lambda lines: [line.replace('"format": 2', '"format": 99') for line in lines],
+        lambda lines: [line.replace('"format": 3', '"format": 99') for line in lines],
         lambda lines: [line.replace('"weight": 2.5', '"weight": NaN') for line in lines],
         lambda lines: [line.replace('"weight": 2.5', '"weight": "2"') for line in lines],
         lambda lines: [line.replace('"key": "nur"', '"key": "nie"') for line in lines],

@@ -282,17 +282,17 @@ def test_kinds_that_a_manifest_must_and_may_name() -> None:
     every = [*ONE_EACH]
     parts = parts_of({"format": 2, "segments": segments(*every)}, "m")
     assert parts["notes"] == parts["vectors"] == []
-    more = [*every, "notes", "notes", "vectors", "vectors", "vectors-next", "stems", "stems"]
+    more = [*every, "notes", "notes", "vectors", "vectors", "vectors-next", "moss", "moss"]
     parts = parts_of({"format": 2, "segments": segments(*more)}, "m")
     assert [len(parts[kind]) for kind in ("notes", "vectors", "vectors-next")] == [2, 2, 1]
-    assert "stems" not in parts
+    assert "moss" not in parts
     old = [kind for kind, since in ONE_EACH.items() if since == 1]
     assert "links-note" not in parts_of({"format": 1, "segments": segments(*old)}, "m")
     for kind in every:
         rest = [other for other in every if other != kind]
         with pytest.raises(CorruptStore, match=f"names no segment of {kind}"):
             parts_of({"format": 2, "segments": segments(*rest)}, "m")
-    for kind in (*every, "vectors-next"):
+    for kind in (*every, "vectors-next", "links-cue", "stems"):
         with pytest.raises(CorruptStore, match=f"several segments of {kind}"):
             parts_of({"format": 2, "segments": segments(*more, kind, kind)}, "m")
 

@@ -124,7 +124,8 @@ def read(
 
     The question is text, concepts by name, a note, a vector, or any of them together. Under each
     hit stands its path. "note n1 (carries timeout) → retry": n1 answers the question, which named
-    timeout, and names retry, as this note does. "timeout ─2→ retry", where concepts alone are
+    timeout, and names retry, as this note does ("says" instead of "carries": a word, by its stem).
+    "timeout ─2→ retry", where concepts alone are
     asked: a link of weight 2 led on to retry, which this note carries. "note n1 ─0.5→ this note": a
     link between notes led on from n1. Only --reinforce changes anything.
     """

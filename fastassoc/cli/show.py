@@ -27,6 +27,7 @@ __all__ = [
 SOURCE_STYLES = {"exact": "bold green", "association": "bold magenta", "semantic": "cyan"}
 SHORT = 160  # characters of a text in a table
 WAYS = 3  # links shown under a hit
+HELD = ("carries", "says")  # layers of steps between a note and what it holds
 # what is shown of a link, and how wide a terminal must be for it: the names need their place
 LINK_NUMBERS = {"weight": 0, "written": 50, "taught": 0, "notes": 72, "valence": 72}
 FADING_NUMBERS = {"now": 0, "weight": 40, "changed": 60}  # of links between notes
@@ -67,7 +68,7 @@ def path_text(steps: Sequence[Any], most: int | None = None) -> list[str]:
     list of str
         Concepts that the query named and the note carries come first, on one line. A way over
         notes reads ``note n1 (carries retry) ─0.5→ this note``, one over what another note names
-        ``note n1 (carries retry) → backoff, jitter``, a taught term
+        ``note n1 (carries retry) → backoff, jitter`` (or ``(says storm)``), a taught term
         ``retry ─1→ this note (taught)``.
     """
     named: list[str] = []
@@ -84,7 +85,7 @@ def path_text(steps: Sequence[Any], most: int | None = None) -> list[str]:
             continue
         line, least = _begin(way, carry), math.inf
         for step, is_note in zip(way, _are_notes(way), strict=True):
-            if step.layer == "carries":
+            if step.layer in HELD:
                 if not is_note:
                     target = plain(step.target)
                     if step is way[-2]:
@@ -125,15 +126,16 @@ def _are_notes(way: Sequence[Any]) -> list[bool]:
     """Whether each step of a way leads to a note: the last does."""
     found = [True]
     for step in reversed(way[1:]):
-        found.append(found[-1] != (step.layer == "carries"))
+        found.append(found[-1] != (step.layer in HELD))
     return found[::-1]
 
 
 def _begin(way: Sequence[Any], carry: dict[str, str]) -> str:
     """How a way begins: at a concept, or at a note and what this carries."""
     first, to_note = way[0], _are_notes(way)[0]
-    if first.layer == "carries" and to_note:
-        begun = carry[first.target] = f"note {plain(first.target)} (carries {plain(first.source)})"
+    if first.layer in HELD and to_note:
+        what = f"{first.layer} {plain(first.source)}"
+        begun = carry[first.target] = f"note {plain(first.target)} ({what})"
         return begun
     if first.layer == "concept":
         return plain(first.source)

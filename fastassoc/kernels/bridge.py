@@ -519,43 +519,58 @@ def _strongest(
     sources: NDArray[np.int64],
     rows: NDArray[np.int64],
     asked: NDArray[np.uint32],
+    asked_stems: NDArray[np.uint32],
     n: int,
-) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.int64]]:
-    """The concepts over which each source leads to its row, and their shares of L.
+) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]:
+    """The concepts over which each source leads to its row, and their shares of L; else the stems.
 
     Of each pair the n with the largest shares, those that tie with the last included, in any
-    order: concepts and shares [m], and where those of each pair begin, int64 [pairs + 1].
+    order: concepts or stems and their shares [m], where those of each pair begin, int64
+    [pairs + 1], and whether they are stems, bool [pairs].
     """
     ptr = np.zeros(rows.size + 1, np.int64)
+    are_stems = np.zeros(rows.size, np.bool_)
     found = np.empty(256, np.uint32)
     found_shares = np.empty(256, np.float64)
     used = 0
     for pair in range(rows.size):
-        concepts, weights = _concepts_from(index, rule, sources[pair], asked)
         row = rows[pair]
         scan = np.int64(index.scan_of[row])
-        shares = np.zeros(concepts.size, np.float64)
-        for i in range(concepts.size):
-            factor = 0.0
-            if scan >= 0 and _holds(index.mentions, scan, concepts[i]):
-                factor += rule.mention
-            if _holds(index.subjects, row, concepts[i]):
-                factor += rule.subject
-            shares[i] = weights[i] * factor
-        least = 0.0
-        if shares.size > n:
-            least = np.sort(shares)[shares.size - n]
-        if used + shares.size > found.size:
-            found = np.concatenate((found, np.empty(found.size + shares.size, np.uint32)))
-            more = np.empty(found_shares.size + shares.size, np.float64)
-            found_shares = np.concatenate((found_shares, more))
-        for i in range(shares.size):
-            if shares[i] > 0.0 and shares[i] >= least:
-                found[used] = concepts[i]
-                found_shares[used] = shares[i]
-                used += 1
+        for by_stem in (False, True):
+            if by_stem:
+                ids, weights = _stems_from(index, rule, sources[pair], asked_stems)
+            else:
+                ids, weights = _concepts_from(index, rule, sources[pair], asked)
+            shares = np.zeros(ids.size, np.float64)
+            for i in range(ids.size):
+                factor = 0.0
+                if by_stem:
+                    if _holds(index.stems, row, ids[i]):
+                        factor = rule.mention
+                else:
+                    if scan >= 0 and _holds(index.mentions, scan, ids[i]):
+                        factor += rule.mention
+                    if _holds(index.subjects, row, ids[i]):
+                        factor += rule.subject
+                shares[i] = weights[i] * factor
+            least = 0.0
+            if shares.size > n:
+                least = np.sort(shares)[shares.size - n]
+            if used + shares.size > found.size:
+                found = np.concatenate((found, np.empty(found.size + shares.size, np.uint32)))
+                more = np.empty(found_shares.size + shares.size, np.float64)
+                found_shares = np.concatenate((found_shares, more))
+            before = used
+            for i in range(shares.size):
+                if shares[i] > 0.0 and shares[i] >= least:
+                    found[used] = ids[i]
+                    found_shares[used] = shares[i]
+                    used += 1
+            if used > before:
+                are_stems[pair] = by_stem
+                break
         ptr[pair + 1] = used
-    return found[:used], found_shares[:used], ptr
+    return found[:used], found_shares[:used], ptr, are_stems
 
 
 strongest = jit(_strongest)

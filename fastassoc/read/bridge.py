@@ -75,16 +75,18 @@ def score_bridge(
     places = board.firsts(board.score, pool)
     made = board.parts_of([*board.rows[places].tolist(), *found.exact])
     totals = {row: math.fsum(parts.values()) for row, parts in made.items()}
-    order = [row for row in board.rows[places].tolist() if totals[row] > 0.0]
+    # what speaks for a note makes it an answer; what was learned against it makes it the last
+    order = [row for row in board.rows[places].tolist() if max(made[row].values()) > 0.0]
     order.sort(key=lambda row: (-totals[row], row))
     if len(order) < pool and found.near is not None:
         # the nearest by vector are answers, in whichever half of the space: last, nearest first
-        score, near = board.score, found.near[0]
-        last = near[score[board.rows.searchsorted(near)] <= 0.0].tolist()
-        made.update((row, {"vector": 0.0}) for row in last)
-        totals.update(dict.fromkeys(last, 0.0))
+        held = set(order)
+        last = [row for row in found.near[0].tolist() if row not in held]
+        made.update(board.parts_of(last, "vector"))
+        totals.update((row, math.fsum(made[row].values())) for row in last)
         direct.update(last)
         order += last
+        order.sort(key=lambda row: -totals[row])
     return Scored(
         [(row, totals[row]) for row in order[:pool]],
         direct,
@@ -314,14 +316,14 @@ class Board:
         places: Rows = first_places(scores, n)
         return places
 
-    def parts_of(self, rows: Sequence[int]) -> dict[int, Parts]:
-        """By row, the parts of its score that are not 0."""
+    def parts_of(self, rows: Sequence[int], least: str = "text") -> dict[int, Parts]:
+        """By row, the parts of its score that are not 0; `least` where there is none."""
         places = self.rows.searchsorted(rows)
         columns = [column[places].tolist() for column in self.parts.values()]
         made: dict[int, Parts] = {}
         for row, values in zip(rows, zip(*columns, strict=True), strict=True):
             held = {name: part for name, part in zip(self.parts, values, strict=True) if part}
-            made[row] = held or {"text": 0.0}
+            made[row] = held or {least: 0.0}
         return made
 
     def lender(self, row: int) -> int:
@@ -398,8 +400,8 @@ class Seeds:
     def tell(self, made: Mapping[int, Parts]) -> dict[int, list[Way]]:
         """How the question led to notes: over its own concepts, or by a seed over what it names.
 
-        Of the concepts that the seed leads over, the three with the largest shares of L; equals by
-        name, for numbers come from history.
+        Of the concepts that the seed leads over, the three with the largest shares of L; of its
+        words where there is none. Equals by name, for numbers come from history.
         """
         board = self._board
         key = board.view.vocabulary.key
@@ -417,22 +419,41 @@ class Seeds:
                 way.append(("note", board.lender(row), row))
         if not led:
             return ways
-        concepts, shares, ptr = kernels.strongest(
+        ids, shares, ptr, are_stems = kernels.strongest(
             board.index, board.reach, np.array(list(led.values()), np.int64),
-            np.array(list(led), np.int64), board.asked_ids, TOLD,
+            np.array(list(led), np.int64), board.asked_ids, board.asked_terms, TOLD,
         )  # fmt: skip
-        given = [(-w, key(c), c) for c, w in zip(concepts.tolist(), shares.tolist(), strict=True)]
+        pairs = list(zip(shares.tolist(), ids.tolist(), strict=True))
         ends = ptr.tolist()
-        for place, (row, source) in enumerate(led.items()):
-            taken = sorted(given[ends[place] : ends[place + 1]])[:TOLD]
+        for place, ((row, source), by_stem) in enumerate(
+            zip(led.items(), are_stems.tolist(), strict=True)
+        ):
+            name = board.text.stem if by_stem else key
+            given = [
+                (-share, name(one), one) for share, one in pairs[ends[place] : ends[place + 1]]
+            ]
+            told = sorted(given)[:TOLD]
             way = ways[row]
-            if taken:
-                way += [("into", c, source) for c in asked_in[source][:1]]
-            for share, _, concept in taken:
-                both = taught.get(concept, 0.0) - share
-                self.reached[concept] = max(both, self.reached.get(concept, 0.0))
-                way += [("out of", source, concept), ("into", concept, row)]
+            if told:
+                way += self._to_source(source, asked_in[source])
+            for share, _, one in told:
+                if by_stem:
+                    way += [("to word", source, one), ("word", one, row)]
+                    continue
+                both = taught.get(one, 0.0) - share
+                self.reached[one] = max(both, self.reached.get(one, 0.0))
+                way += [("out of", source, one), ("into", one, row)]
         return ways
+
+    def _to_source(self, source: int, asked: Sequence[int]) -> list[Way]:
+        """How the question named a seed: by its first concept, else by its weightiest word."""
+        if asked:
+            return [("into", asked[0], source)]
+        board = self._board
+        said = board.words[board.place(source), : len(board.asked_words.ids)]
+        if not said.any():
+            return []
+        return [("word", int(board.asked_words.ids[said.argmax()]), source)]
 
     def _asked_in(self, rows: Sequence[int]) -> dict[int, list[int]]:
         """By row, the question's concepts that it mentions, by name."""

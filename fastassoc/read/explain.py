@@ -135,6 +135,10 @@ class Paths:
             return carries(self._concept(a), self._note(b))
         if kind == "out of":
             return carries(self._note(a), self._concept(b))
+        if kind == "word":
+            return said(self._stem(a), self._note(b))
+        if kind == "to word":
+            return said(self._note(a), self._stem(b))
         if kind == "cue":
             term = self._view.cues.stems.name(a >> 1) if is_stem(a) else self._concept(a >> 1)
             link = self._view.cues.links.get(a, b | NOTE)
@@ -175,6 +179,11 @@ class Paths:
     def _concept(self, concept: int) -> str:
         return self._names[concept] or ""
 
+    def _stem(self, term: int) -> str:
+        if self._view.text is None:
+            raise FastAssocError("a path over words, and no index of words")
+        return self._view.text.stem(term)
+
     def _note(self, row: int) -> str:
         return self._view.notes.table.ids[row]
 
@@ -182,6 +191,11 @@ class Paths:
 def carries(concept: str, note: str) -> Step:
     """The step from a concept into a note that carries it."""
     return Step(concept, note, "carries", 0.0, 0.0, 0.0)
+
+
+def said(source: str, target: str) -> Step:
+    """The step from a word into a note that says it, or back."""
+    return Step(source, target, "says", 0.0, 0.0, 0.0)
 
 
 def hit_of(

@@ -47,6 +47,7 @@ def merge(view: StateView, query: Query, found: Scan, scored: Scored) -> list[Pl
 
 def absolute(rank_score: float, coverage: float) -> float:
     """`Hit.score`: in [0, 1], in the order of the rank score, low where little is explained."""
+    rank_score = max(0.0, rank_score)  # what was learned may be below 0
     return coverage * rank_score / (1.0 + rank_score)
 
 

@@ -21,8 +21,8 @@ Rows = NDArray[np.int32]
 Scores = NDArray[np.float64]
 Parts = dict[str, float]  # what a rank score is the sum of, by name
 Ordered = list[tuple[int, float]]  # rows with their scores, best first
-# "into" (concept, row), "out of" (row, concept), "note" (row, row), "link" (concept, concept),
-# "cue" (code of a term, row)
+# "into" (concept, row), "out of" (row, concept), "word" (term, row), "to word" (row, term),
+# "note" (row, row), "link" (concept, concept), "cue" (code of a term, row)
 Way = tuple[str, int, int]
 
 
