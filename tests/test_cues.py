@@ -221,6 +221,20 @@ def test_a_concept_lives_while_a_cue_link_holds_it(path: Path) -> None:
         assert cues(mem) == {("stem", "anoth", "n3"): 1.0}
 
 
+def test_a_concept_on_one_note_is_found_in_questions_while_a_cue_link_holds_it(
+    mem: fa.Memory,
+) -> None:
+    mem.write("Kim walked home.", id="a")
+    mem.write("weather in spring is mild", id="c")
+    assert mem.read("where is Kim?").query_concepts == []
+    mem.link("Kim", "c", 5.0, layer="cue")
+    recall = mem.read("where is Kim?")
+    assert recall.query_concepts == ["Kim"]
+    assert {hit.id for hit in recall} == {"a", "c"}
+    mem.unlink("Kim", "c", layer="cue")
+    assert mem.read("where is Kim?").query_concepts == []
+
+
 # -- saved -----------------------------------------------------------------------------------------
 
 
