@@ -243,3 +243,35 @@ def test_a_note_without_concepts_is_asked_by_its_words() -> None:
 def test_names_with_an_apostrophe_are_names(text: str, names: list[str]) -> None:
     mem = fa.Memory()
     assert mem.get(mem.write(text)).concepts == names
+
+
+def reason(mem: fa.Memory, *text: str, **asked: Any) -> str:
+    recall = mem.read(*text, **asked)
+    assert recall.hits == []
+    return str(recall.reason)
+
+
+def test_a_rank_that_does_not_read_what_was_asked_says_so() -> None:
+    mem = fa.Memory()
+    mem.write("plain words", concepts=["a"], id="p", vector=[1.0, 0.0])
+    said = "the query names no concept of the store, and rank 'counts' reads nothing else"
+    assert reason(mem, vector=[1.0, 0.0], rank="counts") == said
+    assert reason(mem, "plain", rank="counts") == said
+    assert "concept named 'zz'" in reason(mem, concepts=["zz"], rank="counts")
+    said = "no note that passes the filters says a word of the query, and rank 'flat' reads no "
+    assert reason(mem, concepts=["a"], rank="flat").startswith(said)
+    assert reason(mem, "other things", rank="flat").startswith(said)
+    bare = fa.Memory()
+    bare.write("plain words", concepts=["a"])
+    assert "has a vector" in reason(bare, vector=[1.0, 0.0], rank="flat")
+    assert reason(bare, fingerprint="f") == "no note that passes the filters has this fingerprint"
+
+
+def test_a_store_without_another_note_is_no_matter_of_filters() -> None:
+    mem = fa.Memory()
+    mem.write("plain words", id="p")
+    assert reason(mem, like="p") == "the store has no note but the one that the query is like"
+    assert reason(mem, like="p", domain="none") == "no note passes the filters"
+    mem.write("other matters", id="q", supersedes=["p"])
+    assert reason(mem, like="q").startswith("newer notes supersede every note")
+    assert reason(mem, like="q", domain="none") == "no note passes the filters"
