@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -275,3 +277,28 @@ def test_a_store_without_another_note_is_no_matter_of_filters() -> None:
     mem.write("other matters", id="q", supersedes=["p"])
     assert reason(mem, like="q").startswith("newer notes supersede every note")
     assert reason(mem, like="q", domain="none") == "no note passes the filters"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_of_a_diverse_answer_sum_up_exactly(seed: int) -> None:
+    rng = random.Random(seed)
+    mem = fa.Memory()
+    words = ["tea", "pot", "hot", "cup", "leaf"]
+    for number in range(20):
+        names = rng.sample(["a", "b"], rng.randint(1, 2))
+        vector = [rng.random() for _ in range(3)]
+        text = " ".join(rng.choices(words, k=6))
+        mem.write(text, concepts=names, vector=vector, id=f"n{number}")
+    for rank in ("bridge", "flat", "ppr", "counts", "retention"):
+        asked = {"concepts": ["a", "b"], "vector": [1.0, 0.3, 0.1], "rank": rank, "k": 20}
+        for diversity in (1.0, 0.7):
+            hits = mem.read("tea pot", diversity=diversity, **asked).hits
+            assert any("diversity" in hit.parts for hit in hits)
+            scores = [hit.rank_score for hit in hits]
+            assert scores == sorted(scores, reverse=True)
+            for hit in hits:
+                assert sum(hit.parts.values()) == hit.rank_score
+                assert hit.rank_score == 0.0 or hit.rank_score > 1e-12
+                assert math.copysign(1.0, hit.rank_score) == math.copysign(1.0, hit.score) == 1.0
+            if diversity == 1.0:
+                assert hits[-1].rank_score == 0.0
