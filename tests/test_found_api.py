@@ -14,6 +14,7 @@ import pytest
 
 import fastassoc as fa
 from fastassoc.errors import BatchRejected, InvalidInput
+from fastassoc.settings import BridgeRule
 
 
 @pytest.mark.parametrize("kind", [pa.list_view, pa.large_list_view])
@@ -302,3 +303,33 @@ def test_parts_of_a_diverse_answer_sum_up_exactly(seed: int) -> None:
                 assert math.copysign(1.0, hit.rank_score) == math.copysign(1.0, hit.score) == 1.0
             if diversity == 1.0:
                 assert hits[-1].rank_score == 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("bridge.seeds", 0),
+        ("bridge.capitals", 1),
+        ("bridge.weight", "x"),
+        ("association.steps", 11),
+        ("association.stay", 2.0),
+        ("retention.power", -1.0),
+        ("retention.similarity", 3.0),
+        ("concept_links.threshold", "x"),
+        ("note_links.threshold", None),
+        ("hop_factor", 2.0),
+    ],
+)
+def test_a_wrong_setting_is_named_as_it_was_given(name: str, bad: Any) -> None:
+    for call in (lambda: fa.Memory().configure(**{name: bad}),
+                 lambda: fa.Settings().with_changes({name: bad})):  # fmt: skip
+        with pytest.raises(InvalidInput, match=f"^setting {name}: found"):
+            call()
+
+
+def test_two_settings_of_a_rule_are_named_whole() -> None:
+    said = "^setting note_links.floor, note_links.ceiling: "
+    with pytest.raises(InvalidInput, match=said):
+        fa.Settings().with_changes({"note_links.floor": 0.5})
+    with pytest.raises(InvalidInput, match=r"^setting seeds: "):
+        BridgeRule(seeds=0)
