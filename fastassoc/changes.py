@@ -311,11 +311,11 @@ class Changes:
     def _cue(
         self, body: Mapping[str, Any], *, create: bool
     ) -> tuple[NDArray[np.uint64], list[int]]:
-        """The code of a term, none for one that is not known, and the row of a note."""
-        if body["term"] == "stem":
-            codes = stem_codes(self._stems([body["a"]], create=create))
-        else:
-            codes = concept_codes(self._names([body["a"]], create=create))
+        """Codes of terms, none for one that is not known, and the row of a note."""
+        named = self._names([body["a"]] if body["term"] == "concept" else [], create=create)
+        words = [body["a"]] if body["term"] == "stem" else []
+        stems = self._stems([*words, *body.get("stems", ())], create=create)
+        codes = np.concatenate([concept_codes(named), stem_codes(stems)])
         return codes, [self.notes.rows[body["b"]]]
 
     def _apply_unlink(self, operation: Operation) -> Report:

@@ -126,6 +126,19 @@ class Stems:
         """The id of a stem, None for one that nothing ever taught."""
         return self._ids.get(stem)
 
+    def named(self, word: str, language: str) -> list[str]:
+        """The known stems that a name can mean: the stem of a word, and a stem as it is.
+
+        Examples
+        --------
+        >>> stems = Stems()
+        >>> _ = stems.intern(["retri"])
+        >>> stems.named("retries", "english"), stems.named("retri", "english")
+        (['retri'], ['retri'])
+        """
+        stems = dict.fromkeys((one_stem(word, language), word))
+        return [stem for stem in stems if stem is not None and stem in self._ids]
+
     def name(self, number: int) -> str:
         """The stem with an id, "" for one that was dropped."""
         return self._names[number] or ""

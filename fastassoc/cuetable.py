@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from fastassoc.cues import NOTE, concept_codes, is_stem, one_stem, stem_codes
+from fastassoc.cues import NOTE, concept_codes, is_stem, stem_codes
 from fastassoc.errors import InvalidInput
 from fastassoc.links import Link
 from fastassoc.settings import Settings
@@ -29,9 +29,9 @@ SCHEMA = LINKS.append(pa.field("kind", pa.string()))
 class CueTable:
     """The links from terms of questions to notes; every look sees the memory as it is then.
 
-    A term is a concept, by name, or a stem. A word that is no concept stands for its stem. Notes go
-    by id. Rows hold weights as they were at ``updated_at``; `weight` and `to_scipy` give effective
-    ones, faded to now where the layer fades.
+    A term is a concept, by name, or a stem. A word stands for the concept of that name and for its
+    stem. Notes go by id. Rows hold weights as they were at ``updated_at``; `weight` and `to_scipy`
+    give effective ones, faded to now where the layer fades.
     """
 
     def __init__(
@@ -58,7 +58,8 @@ class CueTable:
         note : str
             Its id.
         kind : {"concept", "stem"}, optional
-            Which of the two is meant, where there are both.
+            Which of the two is meant; without it the concept's link if there is one, else the
+            stem's.
 
         Examples
         --------
@@ -90,25 +91,27 @@ class CueTable:
     def _link(self, view: StateView, term: str, note: str, kind: str | None) -> Link | None:
         if kind not in (None, *KINDS):
             raise InvalidInput(f"kind: found {kind!r}, expected None, 'concept' or 'stem'.")
-        row, code = Notes().find(view, note), self._code(view, term, kind)
-        return None if row is None or code is None else view.cues.links.get(code, row | NOTE)
+        row = Notes().find(view, note)
+        if row is None:
+            return None
+        codes = self._codes(view, term, kind)
+        links = (view.cues.links.get(code, row | NOTE) for code in codes)
+        return next((link for link in links if link is not None), None)
 
-    def _code(self, view: StateView, term: str, kind: str | None) -> int | None:
+    def _codes(self, view: StateView, term: str, kind: str | None) -> list[int]:
+        """Codes of every term of a name, the concept's first."""
         concept = view.vocabulary.find(term) if kind != "stem" else None
-        if concept is not None:
-            return int(concept_codes([concept])[0])
-        stems = () if kind == "concept" else (one_stem(term, self._language), term)
-        for stem in stems:
-            number = None if stem is None else view.cues.stems.find(stem)
-            if number is not None:
-                return int(stem_codes([number])[0])
-        return None
+        known = view.cues.stems
+        stems = [] if kind == "concept" else known.named(term, self._language)
+        numbers = [number for stem in stems if (number := known.find(stem)) is not None]
+        concepts = [] if concept is None else [concept]
+        return [*concept_codes(concepts).tolist(), *stem_codes(numbers).tolist()]
 
     def named(self, term: str) -> list[str]:
-        """Return the names under which rows of `to_arrow` know a term: a concept's, or a stem."""
+        """Return the names under which rows of `to_arrow` know a term: a concept's, and a stem."""
         view = self._view()
-        code = self._code(view, term, None)
-        return [] if code is None else [term_of(view, code)[1]]
+        codes = self._codes(view, term, None)
+        return list(dict.fromkeys(term_of(view, code)[1] for code in codes))
 
     def terms(self) -> list[tuple[str, str]]:
         """Return the kind and the name of what each row of `to_scipy` stands for, in order."""

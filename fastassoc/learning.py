@@ -178,6 +178,7 @@ class Learning(Handle):
         Parameters
         ----------
         a, b : str
+            In the layer ``"cue"`` a is every term of that name: the concept and the stem.
         layer : {"concept", "note", "cue"}, optional
         operation_id : str, optional
 
@@ -216,7 +217,8 @@ class Learning(Handle):
         def prepare(state: State) -> Prepared:
             if layer == "cue":
                 need_notes(state, b)
-                return {"layer": "cue", **self._term(state, a), "b": b, **body}, None
+                term = self._term(state, a) if kind == "link" else self._terms(state, a)
+                return {"layer": "cue", **term, "b": b, **body}, None
             if layer == "note" or (layer is None and self._are_notes(state, a, b)):
                 need_notes(state, a, b)
                 if a == b:
@@ -242,6 +244,17 @@ class Learning(Handle):
                 "no stop word: a cue link joins one term to a note."
             )
         return {"term": "stem", "a": stem}
+
+    def _terms(self, state: State, name: str) -> dict[str, Any]:
+        """Every term of a name: the concept or the stem, and under ``stems`` all other stems."""
+        stems = state.cues.stems.named(name, state.settings.language)
+        try:
+            first = self._term(state, name)
+        except InvalidInput:
+            if not stems:
+                raise
+            first = {"term": "stem", "a": stems[0]}  # a stem that is no content word
+        return {**first, "stems": [stem for stem in stems if stem != first["a"]]}
 
     def _are_notes(self, state: State, a: str, b: str) -> bool:
         """Whether two names can only be ids of notes; refuse what can be both."""

@@ -22,16 +22,30 @@ def on_grid(value: float) -> float:
     return round(value / GRID) * GRID
 
 
-def _need(condition: bool, message: str) -> None:
+class _BadSetting(InvalidInput):
+    """What is wrong with a field, or with several, of the settings or of a rule in them."""
+
+    reason: str
+    names: tuple[str, ...]
+
+
+def _bad(reason: str, *names: str) -> _BadSetting:
+    error = _BadSetting(f"setting {', '.join(names)}: {reason}")
+    error.reason, error.names = reason, names
+    return error
+
+
+def _sound(condition: bool, reason: str, *names: str) -> None:
     if not condition:
-        raise InvalidInput(message)
+        raise _bad(reason, *names)
 
 
 def _finite(name: str, value: object, low: float, high: float) -> None:
     good = isinstance(value, (int, float)) and not isinstance(value, bool)
-    _need(
+    _sound(
         good and low <= value <= high,  # type: ignore[operator]
-        f"setting {name}: found {value!r}, expected a number from {low} to {high}.",
+        f"found {value!r}, expected a number from {low} to {high}.",
+        name,
     )
 
 
@@ -83,7 +97,7 @@ class LinkRule:
             if getattr(self, name) is not None:
                 _finite(name, getattr(self, name), -1e12, 1e12)
         low, high = self.bounds
-        _need(low <= 0.0 <= high and low < high, "setting floor, ceiling: 0 must lie between them.")
+        _sound(low <= 0.0 <= high and low < high, "0 must lie between them.", "floor", "ceiling")
         if self.decay_days is not None:
             _finite("decay_days", self.decay_days, 1e-6, 1e9)
         for name in ("write_step", "teach_step"):
@@ -178,9 +192,10 @@ class RetentionRule:
             _finite(name, getattr(self, name), 0.0, most)
         for name, most in (("core_accesses", 2**31), ("core_sessions", 2)):
             value = getattr(self, name)
-            _need(
+            _sound(
                 type(value) is int and 0 <= value <= most,
-                f"setting {name}: found {value!r}, expected a whole number from 0 to {most}.",
+                f"found {value!r}, expected a whole number from 0 to {most}.",
+                name,
             )
 
 
@@ -225,9 +240,10 @@ class AssociationRule:
     power_several: float = _read(1.0)
 
     def __post_init__(self) -> None:
-        _need(
+        _sound(
             type(self.steps) is int and 1 <= self.steps <= 10,
-            f"setting steps: found {self.steps!r}, expected a whole number from 1 to 10.",
+            f"found {self.steps!r}, expected a whole number from 1 to 10.",
+            "steps",
         )
         for name in ("stay", "stay_several"):
             _finite(name, getattr(self, name), 0.0, 1.0 - 1e-6)
@@ -372,13 +388,10 @@ class BridgeRule:
             value = getattr(self, f.name)
             if isinstance(f.default, bool):
                 good = isinstance(value, bool)
-                _need(good, f"setting {f.name}: found {value!r}, expected True or False.")
+                _sound(good, f"found {value!r}, expected True or False.", f.name)
             elif isinstance(f.default, int):
                 good = type(value) is int and 1 <= value <= 10_000
-                _need(
-                    good,
-                    f"setting {f.name}: found {value!r}, expected a whole number from 1 to 10000.",
-                )
+                _sound(good, f"found {value!r}, expected a whole number from 1 to 10000.", f.name)
             else:
                 _finite(f.name, value, -1e3 if f.name.startswith("sure_") else 0.0, 1e6)
         for name in ("flat_share", "closed", "closed_links"):
@@ -486,31 +499,35 @@ class Settings:
     recall_floor: float = _read(0.98)
 
     def __post_init__(self) -> None:
-        _need(
+        _sound(
             self.names in NAMES,
-            f"setting names: found {self.names!r}, expected {' or '.join(map(repr, NAMES))}.",
+            f"found {self.names!r}, expected {' or '.join(map(repr, NAMES))}.",
+            "names",
         )
-        _need(
+        _sound(
             self.rank is None or self.rank in RANKS,
-            f"setting rank: found {self.rank!r}, expected None, {', '.join(map(repr, RANKS))}.",
+            f"found {self.rank!r}, expected None, {', '.join(map(repr, RANKS))}.",
+            "rank",
         )
-        _need(
+        _sound(
             isinstance(self.extract, bool),
-            f"setting extract: found {self.extract!r}, expected a bool.",
+            f"found {self.extract!r}, expected a bool.",
+            "extract",
         )
-        _need(
+        _sound(
             type(self.extractor) is int and self.extractor == 1,
-            f"setting extractor: found {self.extractor!r}, known: 1.",
+            f"found {self.extractor!r}, known: 1.",
+            "extractor",
         )
-        _need(
+        _sound(
             self.session_links in SESSION_LINKS,
-            f"setting session_links: found {self.session_links!r}, expected one of "
-            f"{', '.join(map(repr, SESSION_LINKS))}.",
+            f"found {self.session_links!r}, expected one of {', '.join(map(repr, SESSION_LINKS))}.",
+            "session_links",
         )
-        _need(
+        _sound(
             type(self.tag_window) is int and 1 <= self.tag_window <= 65_536,
-            f"setting tag_window: found {self.tag_window!r}, expected a whole number from 1 to "
-            "65536.",
+            f"found {self.tag_window!r}, expected a whole number from 1 to 65536.",
+            "tag_window",
         )
         _finite("tag_least", self.tag_least, -1.0, 1.0)
         for name in ("tag_base", "tag_slope", "tag_most", "reinforce_step"):
@@ -523,22 +540,22 @@ class Settings:
         _finite("ppr_eps", self.ppr_eps, 1e-9, 1e-2)
         _finite("bm25_k1", self.bm25_k1, 0.0, 100.0)
         _finite("bm25_b", self.bm25_b, 0.0, 1.0)
-        _need(
+        _sound(
             self.max_fanout is None
             or (
                 isinstance(self.max_fanout, int)
                 and not isinstance(self.max_fanout, bool)
                 and 1 <= self.max_fanout < 2**31
             ),
-            f"setting max_fanout: found {self.max_fanout!r}, expected None or a whole number "
-            "from 1 to 2^31 - 1.",
+            f"found {self.max_fanout!r}, expected None or a whole number from 1 to 2^31 - 1.",
+            "max_fanout",
         )
         from snowballstemmer import algorithms
 
-        _need(
+        _sound(
             self.language in algorithms(),
-            f"setting language: found {self.language!r}, expected one of "
-            f"{', '.join(algorithms())}.",
+            f"found {self.language!r}, expected one of {', '.join(algorithms())}.",
+            "language",
         )
 
     @classmethod
@@ -588,7 +605,8 @@ class Settings:
         """
         flat = self.to_dict()
         unknown = sorted(set(changes) - set(flat))
-        _need(not unknown, f"unknown settings: {', '.join(unknown)}. Known: {', '.join(flat)}.")
+        if unknown:
+            raise InvalidInput(f"unknown settings: {', '.join(unknown)}. Known: {', '.join(flat)}.")
         new = Settings.from_dict({**flat, **changes})
         if read_only:
             self.require_same_state(new)
@@ -643,7 +661,17 @@ class Settings:
                 own[name] = value
         defaults: dict[str, Any] = {f.name: f.default for f in fields(cls)}
         try:
-            own.update({name: replace(defaults[name], **rule) for name, rule in rules.items()})
+            for name, rule in rules.items():
+                own[name] = _changed(name, defaults[name], rule)
             return cls(**own)
         except (TypeError, KeyError) as error:
             raise InvalidInput(f"unknown setting in {sorted(saved)}: {error}.") from None
+
+
+def _changed(name: str, rule: Any, changes: Mapping[str, Any]) -> Any:
+    """A copy of a rule; what is wrong with a field is said of the field by its whole name."""
+    try:
+        return replace(rule, **changes)
+    except _BadSetting as error:
+        names = (f"{name}.{inner}" for inner in error.names)
+        raise _bad(error.reason, *names) from None

@@ -87,6 +87,8 @@ class World:
     def twin(self, question: Mapping[str, Any]) -> tuple[naive.Store, naive.Question]:
         """The store and the question in the twin's words, from the texts and the taught links."""
         self.linked: set[str] = set()  # concepts that nothing but a link holds
+        self.cued = {fold_name(link["a"]) for link in self.mem.cue_links.to_arrow().to_pylist()
+                     if link["kind"] == "concept"}  # fmt: skip
         mentioning, texts = Mentioning(), Texts(stem, STOP_WORDS)
         capital: Counter[str] = Counter()
         written: Counter[str] = Counter()
@@ -128,9 +130,7 @@ class World:
             (fold_name(link["a"]), fold_name(link["b"])): (link["weight"], link["taught"])
             for link in self.mem.links.to_arrow().to_pylist()
         }
-        for name in {name for pair in taught for name in pair} | {
-            name for (kind, name), _ in cues if kind == "concept"
-        }:
+        for name in {name for pair in taught for name in pair} | self.cued:
             if not any(name in own for own in owned.values()):
                 self.linked.add(name)
         store = naive.Store(notes, note_links=links, cues=cues, taught=taught, capitals=capitals)
@@ -159,7 +159,7 @@ class World:
         names = self.vocabulary
         held = {key: None for own in owned.values() for key in own}
         held |= dict.fromkeys(sorted(self.linked))
-        eligible = eligible | self.linked
+        eligible = eligible | self.linked | self.cued
         names.intern(list(held), list(held))
         key_of = [name[0] for name in names.names]
         named: dict[str, None] = {}

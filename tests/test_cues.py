@@ -132,7 +132,7 @@ def test_links_by_hand(small: fa.Memory) -> None:
     table = small.cue_links
     assert (table.weight("backoff", "n2"), table.weight("retrying", "n2")) == (2.0, -0.5)
     assert (table.weight("retri", "n2"), table.weight("retry", "n1")) == (-0.5, 0.0)
-    assert (table.weight("deploy", "n2"), table.weight("deploy", "n2", "stem")) == (0.0, 0.5)
+    assert (table.weight("deploy", "n2"), table.weight("deploy", "n2", "concept")) == (0.5, 0.0)
     assert (table.get("nothing", "n2"), table.get("backoff", "n9"), len(table)) == (None, None, 3)
     assert [row["a"] for row in table.top(2)] == ["backoff", "deploy"]
     assert table.terms() == [("concept", "backoff"), ("stem", "deploy"), ("stem", "retri")]
@@ -144,6 +144,41 @@ def test_links_by_hand(small: fa.Memory) -> None:
     assert len(table) == 2 == small.stats()["cue_links"]
     with pytest.raises(ValueError, match="kind"):
         table.weight("backoff", "n2", "note")
+
+
+def test_a_name_that_is_a_concept_and_a_stem_is_seen_and_unlinked_whole(mem: fa.Memory) -> None:
+    for note in ("a", "b"):
+        mem.write(f"Jitter in {note}.", id=note, concepts=["timeout"])
+    mem.feedback(mem.read("timeout"), used=["a"], outcome=1.0)
+    both = {("concept", "timeout", "a"): 1.0, ("stem", "timeout", "a"): 1.0}
+    assert cues(mem) == both
+    assert mem.cue_links.named("timeout") == ["timeout"]
+    assert mem.unlink("timeout", "a", layer="cue").cues_changed == 2
+    assert (cues(mem), mem.cue_links.weight("timeout", "a")) == ({}, 0.0)
+    mem.feedback(mem.read("timeouts"), used=["a"], outcome=0.5)  # a stem first
+    mem.link("timeout", "b", 2.0, layer="cue")
+    table = mem.cue_links
+    assert table.weight("timeout", "a", "stem") == 0.5
+    assert (table.weight("timeout", "b"), table.weight("timeout", "b", "stem")) == (2.0, 0.0)
+    mem.link("timeout", "a", -cues(mem).get(("concept", "timeout", "a"), 0.0), layer="cue")
+    assert cues(mem) == {("concept", "timeout", "b"): 2.0, ("stem", "timeout", "a"): 0.5}
+    assert table.weight("timeout", "a") == 0.5  # there is a concept of this name, without the link
+    assert table.get("timeout", "a")["kind"] == "stem"  # type: ignore[index]
+    assert table.get("timeout", "b")["kind"] == "concept"  # type: ignore[index]
+    assert mem.unlink("timeout", "a", layer="cue").cues_changed == 1
+    assert cues(mem) == {("concept", "timeout", "b"): 2.0}
+
+
+def test_a_stem_is_unlinked_by_itself_and_after_reopening(path: Path) -> None:
+    with fill(fa.open(path)) as mem:
+        mem.feedback(mem.read("ands flaky"), used=["n1"], outcome=1.0)
+        mem.write("Retries.", id="n4", concepts=["flaky"])
+        mem.link("flaky", "n1", 1.0, layer="cue")
+        assert mem.unlink("and", "n1", layer="cue").cues_changed == 1  # a stop word, and a stem
+        assert mem.unlink("flaky", "n1", layer="cue").cues_changed == 2
+        assert cues(mem) == {}
+    with fa.open(path) as mem:
+        assert cues(mem) == {}
 
 
 @pytest.mark.parametrize("term", ["the", "two words", "...", " "])
@@ -186,6 +221,20 @@ def test_a_concept_lives_while_a_cue_link_holds_it(path: Path) -> None:
         assert cues(mem) == {("stem", "anoth", "n3"): 1.0}
 
 
+def test_a_concept_on_one_note_is_found_in_questions_while_a_cue_link_holds_it(
+    mem: fa.Memory,
+) -> None:
+    mem.write("Kim walked home.", id="a")
+    mem.write("weather in spring is mild", id="c")
+    assert mem.read("where is Kim?").query_concepts == []
+    mem.link("Kim", "c", 5.0, layer="cue")
+    recall = mem.read("where is Kim?")
+    assert recall.query_concepts == ["Kim"]
+    assert {hit.id for hit in recall} == {"a", "c"}
+    mem.unlink("Kim", "c", layer="cue")
+    assert mem.read("where is Kim?").query_concepts == []
+
+
 # -- saved -----------------------------------------------------------------------------------------
 
 
@@ -205,6 +254,7 @@ def test_the_layer_survives_and_the_control_has_none_of_it(path: Path, worker: W
         assert cues(mem)["concept", "Deploy", "n1"] == 1.5
         mem.unlink("deploy", "n1", layer="cue")
         mem.link("deploy", "n1", 0.5, layer="cue")
+        mem.link("deploying", "n1", 0.5, layer="cue")  # the stem's went, too
         worker.ask(path, None, "close")
         kinds = {file.name.rpartition("-")[0] for file in (path / "segments").iterdir()}
         assert {"links-cue", "stems"} <= kinds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 import fastassoc as fa
 from fastassoc.errors import BatchRejected, InvalidInput
+from fastassoc.settings import BridgeRule
 
 
 @pytest.mark.parametrize("kind", [pa.list_view, pa.large_list_view])
@@ -243,3 +246,90 @@ def test_a_note_without_concepts_is_asked_by_its_words() -> None:
 def test_names_with_an_apostrophe_are_names(text: str, names: list[str]) -> None:
     mem = fa.Memory()
     assert mem.get(mem.write(text)).concepts == names
+
+
+def reason(mem: fa.Memory, *text: str, **asked: Any) -> str:
+    recall = mem.read(*text, **asked)
+    assert recall.hits == []
+    return str(recall.reason)
+
+
+def test_a_rank_that_does_not_read_what_was_asked_says_so() -> None:
+    mem = fa.Memory()
+    mem.write("plain words", concepts=["a"], id="p", vector=[1.0, 0.0])
+    said = "the query names no concept of the store, and rank 'counts' reads nothing else"
+    assert reason(mem, vector=[1.0, 0.0], rank="counts") == said
+    assert reason(mem, "plain", rank="counts") == said
+    assert "concept named 'zz'" in reason(mem, concepts=["zz"], rank="counts")
+    said = "no note that passes the filters says a word of the query, and rank 'flat' reads no "
+    assert reason(mem, concepts=["a"], rank="flat").startswith(said)
+    assert reason(mem, "other things", rank="flat").startswith(said)
+    bare = fa.Memory()
+    bare.write("plain words", concepts=["a"])
+    assert "has a vector" in reason(bare, vector=[1.0, 0.0], rank="flat")
+    assert reason(bare, fingerprint="f") == "no note that passes the filters has this fingerprint"
+
+
+def test_a_store_without_another_note_is_no_matter_of_filters() -> None:
+    mem = fa.Memory()
+    mem.write("plain words", id="p")
+    assert reason(mem, like="p") == "the store has no note but the one that the query is like"
+    assert reason(mem, like="p", domain="none") == "no note passes the filters"
+    mem.write("other matters", id="q", supersedes=["p"])
+    assert reason(mem, like="q").startswith("newer notes supersede every note")
+    assert reason(mem, like="q", domain="none") == "no note passes the filters"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_of_a_diverse_answer_sum_up_exactly(seed: int) -> None:
+    rng = random.Random(seed)
+    mem = fa.Memory()
+    words = ["tea", "pot", "hot", "cup", "leaf"]
+    for number in range(20):
+        names = rng.sample(["a", "b"], rng.randint(1, 2))
+        vector = [rng.random() for _ in range(3)]
+        text = " ".join(rng.choices(words, k=6))
+        mem.write(text, concepts=names, vector=vector, id=f"n{number}")
+    for rank in ("bridge", "flat", "ppr", "counts", "retention"):
+        asked = {"concepts": ["a", "b"], "vector": [1.0, 0.3, 0.1], "rank": rank, "k": 20}
+        for diversity in (1.0, 0.7):
+            hits = mem.read("tea pot", diversity=diversity, **asked).hits
+            assert any("diversity" in hit.parts for hit in hits)
+            scores = [hit.rank_score for hit in hits]
+            assert scores == sorted(scores, reverse=True)
+            for hit in hits:
+                assert sum(hit.parts.values()) == hit.rank_score
+                assert hit.rank_score == 0.0 or hit.rank_score > 1e-12
+                assert math.copysign(1.0, hit.rank_score) == math.copysign(1.0, hit.score) == 1.0
+            if diversity == 1.0:
+                assert hits[-1].rank_score == 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("bridge.seeds", 0),
+        ("bridge.capitals", 1),
+        ("bridge.weight", "x"),
+        ("association.steps", 11),
+        ("association.stay", 2.0),
+        ("retention.power", -1.0),
+        ("retention.similarity", 3.0),
+        ("concept_links.threshold", "x"),
+        ("note_links.threshold", None),
+        ("hop_factor", 2.0),
+    ],
+)
+def test_a_wrong_setting_is_named_as_it_was_given(name: str, bad: Any) -> None:
+    for call in (lambda: fa.Memory().configure(**{name: bad}),
+                 lambda: fa.Settings().with_changes({name: bad})):  # fmt: skip
+        with pytest.raises(InvalidInput, match=f"^setting {name}: found"):
+            call()
+
+
+def test_two_settings_of_a_rule_are_named_whole() -> None:
+    said = "^setting note_links.floor, note_links.ceiling: "
+    with pytest.raises(InvalidInput, match=said):
+        fa.Settings().with_changes({"note_links.floor": 0.5})
+    with pytest.raises(InvalidInput, match=r"^setting seeds: "):
+        BridgeRule(seeds=0)

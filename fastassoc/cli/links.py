@@ -175,14 +175,14 @@ def table_of(mem: Any, layer: str) -> Any:
 
 
 def cues(mem: Any, limit: int, a: str, b: str | None) -> list[dict[str, Any]]:
-    """Links from a term to notes, or from terms to a note, heaviest first; or the one to b."""
+    """Links from a term to notes, or from terms to a note, heaviest first; or those to b."""
     if b is not None:
         mem.get(b)  # or say that there is no such note
-        one = mem.cue_links.get(a, b)
-        return [] if one is None else [one]
     ends = {a, *mem.cue_links.named(a)}
-    rows = [row for row in mem.cue_links.top(1 << 31) if row["a"] in ends or row["b"] == a]
-    return rows[:limit]
+    rows = mem.cue_links.top(1 << 31)
+    if b is None:
+        return [row for row in rows if row["a"] in ends or row["b"] == a][:limit]
+    return [row for row in rows if row["a"] in ends and row["b"] == b]
 
 
 def fading(

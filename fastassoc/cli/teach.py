@@ -144,7 +144,10 @@ def link(
 @store_options
 @click.pass_obj
 def unlink(app: App, a: str, b: str, layer: str | None, operation_id: str | None) -> None:
-    """Set a link to its floor, so that no read follows it."""
+    """Set a link to its floor, so that no read follows it.
+
+    With --layer cue, A is the concept and the word of that name, both of them.
+    """
     with app.open() as mem:
         report = mem.unlink(a, b, layer=layer, operation_id=operation_id)
         _tell(app, mem, a, b, layer, report)

@@ -63,7 +63,7 @@ def explain(
         expanded_concepts=dict(sorted(reached.items(), key=lambda item: (-item[1], item[0]))),
         variants={said: [name(o) for o in others] for said, others in found.variants.items()},
         unknown=found.unknown,
-        reason=None if hits else why_empty(view, query, found, scored),
+        reason=None if hits else why_empty(view, query, found, scored, rank),
         rank=rank,
         position=view.position,
     )
@@ -230,22 +230,36 @@ def hit_of(
     )
 
 
-def why_empty(view: StateView, query: Query, found: Scan, scored: Scored) -> str:
+def why_empty(view: StateView, query: Query, found: Scan, scored: Scored, rank: str) -> str:
     """Why there is no hit, in plain words."""
     if not view.notes.table.n_alive:
         return "the store is empty"
-    asked = query.text or query.concepts or query.like or query.fingerprint
-    if not asked and query.vector is None:
+    asked = query.text or query.concepts or query.like
+    if not asked and not query.fingerprint and query.vector is None:
         return "the query is empty: give a text, concepts=, vector=, like= or fingerprint="
     if scored.candidates or scored.associated:
         return f"every hit scores below min_score {query.min_score:g}"
     if not found.allowed.any():
-        return "no note passes the filters"
-    if query.vector is not None and not (found.named or found.words):
+        given = query.domain, query.since, query.until, query.where
+        if any(one is not None for one in given):
+            return "no note passes the filters"
+        if view.notes.table.n_alive == 1 and query.like is not None:
+            return "the store has no note but the one that the query is like"
+        return "newer notes supersede every note that could be found"
+    if not asked and query.vector is None:
+        return "no note that passes the filters has this fingerprint"
+    if rank == "counts" and not (found.named or found.unknown):
+        return "the query names no concept of the store, and rank 'counts' reads nothing else"
+    if query.vector is not None and rank != "counts" and not (found.named or found.words):
         held = found.allowed[view.points.rows]
         if not held.any():
             return "no note that passes the filters has a vector"
         return "the notes with a vector that pass the filters are in the cold tier"
+    if rank == "flat":
+        return (
+            "no note that passes the filters says a word of the query, and rank 'flat' reads no "
+            "names of concepts"
+        )
     if found.named:
         return "no note that passes the filters carries a named concept or one linked to it"
     if found.unknown:

@@ -113,21 +113,41 @@ def spread(view: StateView, pool: list[Placed], diversity: float, k: int) -> lis
     concepts, or of the words where neither note has a concept.
     """
     table = view.notes.table
-
+    grid = grid_of(pool)
+    pool = [replace(one, parts=rounded(one.parts, grid)) for one in pool]
     sets: dict[int, frozenset[object]] = {
         one.row: frozenset(one.concepts or terms(table.texts[one.row])) for one in pool
     }
     picks: list[Placed] = []
     left = list(pool)
     overlap = dict.fromkeys(sets, 0.0)
+
+    def lost(one: Placed) -> float:
+        return to_grid(one.rank_score * diversity * overlap[one.row], grid)
+
     while left and len(picks) < k:
-        best = max(left, key=lambda one: one.rank_score * (1.0 - diversity * overlap[one.row]))
+        best = max(left, key=lambda one: one.rank_score - lost(one))
         left.remove(best)
-        lost = best.rank_score * diversity * overlap[best.row]
-        parts = {**best.parts, "diversity": -lost} if lost else best.parts
+        parts = {**best.parts, "diversity": -lost(best)} if lost(best) else best.parts
         picks.append(replace(best, parts=parts))
         for one in left:
             a, b = sets[one.row], sets[best.row]
             common = len(a & b) / len(a | b) if a | b else 0.0
             overlap[one.row] = max(overlap[one.row], common)
     return picks
+
+
+def grid_of(pool: list[Placed]) -> float:
+    """A power of two so small that no place depends on it, and so large that sums are exact."""
+    largest = max((abs(part) for one in pool for part in one.parts.values()), default=0.0)
+    return math.ldexp(1.0, max(math.frexp(largest)[1] - 48, -1000))
+
+
+def to_grid(value: float, grid: float) -> float:
+    """The nearest multiple of the grid."""
+    return round(value / grid) * grid
+
+
+def rounded(parts: dict[str, float], grid: float) -> dict[str, float]:
+    """Parts of which a share can be taken away, and all of them, without a rest."""
+    return {name: to_grid(part, grid) for name, part in parts.items()}

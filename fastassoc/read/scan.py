@@ -176,13 +176,19 @@ def is_linked(view: StateView, concept: int) -> bool:
 
 
 def eligible(view: StateView) -> Callable[[int], bool]:
-    """Whether a concept may be found in a text: given to a live note, on two, or linked."""
+    """Whether a concept may be found in a text: given to a live note, on two, or linked.
+
+    One that a text alone named is linked where a cue link holds it, for notes link all that they
+    name; one that no live note carries, by a link of any layer.
+    """
     df, declared = view.notes.df, view.notes.declared
 
     def allowed(concept: int) -> bool:
         if concept < len(df) and (declared[concept] > 0 or df[concept] >= 2):
             return True
-        return (concept >= len(df) or df[concept] == 0) and is_linked(view, concept)
+        if concept < len(df) and df[concept] > 0:
+            return view.cues.holds(concept)
+        return is_linked(view, concept)
 
     return allowed
 
