@@ -588,7 +588,7 @@ def test_associate_over_several_links(subject: Subject) -> None:
     want = walk(links, ["timeout"], 2, 0.3, 0.0, 0.5)
     assert found == pytest.approx(want)
     assert list(found) == sorted(want, key=lambda name: -want[name])
-    assert list(found)[:2] == ["retry", "backoff"]
+    assert set(list(found)[:2]) == {"retry", "backoff"}
     several = subject.ask("associate", ["Timeout", "jitter", "unknown"], k=2)
     assert dict(several).keys() == {"backoff", "retry"}
     assert dict(several)["backoff"] == pytest.approx(
