@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 from html.parser import HTMLParser
@@ -18,6 +19,7 @@ from click.testing import CliRunner, Result
 import fastassoc as fa
 from fastassoc.cli import cli
 from fastassoc.cli.bench import PARTS as OFFERED
+from fastassoc.cli.benchshow import folded
 from fastassoc.embed import resolve
 from fastassoc.errors import InvalidInput
 from fastassoc.quality import PARTS, SCHEMA, Options, find, html_page, run, write_trec
@@ -714,6 +716,71 @@ def test_the_command_prints_and_writes(data: Path, tmp_path: Path) -> None:
     assert [one["name"] for one in json.loads(shown.stdout)["sets"]] == ["mine"]
     shown = command("--data", data, "--embedder", "none", "--only", "usf", "--json", "-")
     assert json.loads(shown.stdout)["sets"][0]["kind"] == "norms"
+
+
+def test_one_file_is_a_set(data: Path, tmp_path: Path) -> None:
+    found, said = find(data / "musique" / "dev.jsonl")
+    assert ([(one.name, one.kind) for one in found], said) == ([("dev", "multihop")], [])
+    shown = command("--data", data / "usf" / "norms.json", "--embedder", "none", "--json", "-")
+    assert [one["name"] for one in json.loads(shown.stdout)["sets"]] == ["norms"]
+    said = command("--data", data / "wiki" / "corpus.json", code=1).output
+    assert "passages without questions" in said
+    (tmp_path / "notes.txt").write_text("tea")
+    said = command("--data", tmp_path / "notes.txt", code=1).output
+    assert "no layout that is known" in said
+    assert "supporting_facts" in said
+    bad = write_json(tmp_path / "bad.json", [{"question": "x", "context": ["a"],
+                                              "supporting_facts": []}])  # fmt: skip
+    assert "pairs of a" in command("--data", bad, code=1).output
+    assert "no folder" in command("--data", tmp_path / "nowhere.json", code=1).output
+
+
+def test_a_malformed_set_does_not_end_the_measurement(data: Path, tmp_path: Path) -> None:
+    bad = write_lines(data / "torn" / "t.jsonl", [{"question": "x", "paragraphs": [{"title": "t"}],
+                                                   "paragraph_text": ""}])  # fmt: skip
+    wrong = write_json(data / "wrong" / "n.json", {"A": {"B": {"_count": 0}}})
+    options = ("--data", data, "--embedder", "none", "--only", "torn,wrong,debian,usf")
+    page = tmp_path / "r.html"
+    shown = command(*options, "--json", "-", "--html", page, code=1)
+    report = json.loads(shown.stdout)
+    assert [one["name"] for one in report["sets"]] == ["usf", "debian"]
+    assert [one["name"] for one in report["failed"]] == ["torn", "wrong"]
+    for name, path in (("torn", bad), ("wrong", wrong)):
+        assert f"{name}: not measured: {path}" in shown.stderr
+        assert f"{name}: not measured: {path}" in page.read_text()
+    shown = command("--data", data, "--embedder", "none", "--only", "torn,debian", code=1)
+    assert "unseen note" in shown.stdout
+    assert f"torn: not measured: {bad}" in shown.stderr
+    said = command("--data", data, "--only", "torn,wrong", code=1).output
+    assert "nothing to measure" in said
+    assert str(bad) in said
+    assert str(wrong) in said
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 140])
+def test_no_number_is_cut(data: Path, vectors_of_letters: None, columns: int) -> None:
+    shown = command(
+        "--data", data, "--only", "musique,locomo,usf,debian", "--ablations",
+        env={"COLUMNS": str(columns)},
+    ).stdout  # fmt: skip
+    assert "…" not in shown
+    lines = shown.splitlines()
+    told = shown[shown.index(" reads; gain") : shown.index("by kind of question")]
+    for head in ("r@2", "r@5", "r@10", "all@5", "mrr", "gain", "ms"):
+        assert len(re.findall(rf"(?<!\S){head}(?!\S)", told)) >= 1, head
+    tables = [line for line in told.splitlines() if re.match(" {10,}[a-z]", line)]
+    assert (len(tables) > 1) == (columns < 140), tables
+    assert all(len(line) <= columns for line in lines if re.search(r"(?<!\d)\.\d{3}\s", line))
+
+
+def test_an_interval_stays_beside_its_value() -> None:
+    head = ["", "a", "95 %", "b", "c"]
+    rows = [["a long name of a row", "1.000", "+.100 1.000", "1.000", "-1.000"]]
+    assert folded(80, head, rows) == [[1, 2, 3, 4]]
+    assert folded(46, head, rows) == [[1, 2, 3], [4]]
+    assert folded(40, head, rows) == [[1, 2], [3, 4]]
+    assert folded(25, head, rows) == [[1, 2], [3, 4]]
+    assert folded(20, ["", "a"], [["x", "1"]]) == [[1]]
 
 
 def test_the_command_refuses_clearly(data: Path, tmp_path: Path) -> None:

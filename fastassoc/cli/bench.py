@@ -42,8 +42,8 @@ def bench() -> None:
         "fastassoc bench quality --data beir/scifact --part reads --embedder none",
     )
 )
-@click.option("--data", type=click.Path(), metavar="DIR", envvar=DATA,
-              help=f"A folder of sets, or one set (or set {DATA}).")  # fmt: skip
+@click.option("--data", type=click.Path(), metavar="PATH", envvar=DATA,
+              help=f"A folder of sets, or one set, folder or file (or set {DATA}).")  # fmt: skip
 @click.option("--only", "only", multiple=True, metavar="SETS",
               help="Names of sets, parted by commas.")  # fmt: skip
 @click.option("--part", "parts", multiple=True, metavar="PARTS",
@@ -85,7 +85,8 @@ def quality(
     """Measure reads, learning and association on sets of questions.
 
     Sets are known by their layout: MuSiQue, HotpotQA and 2Wiki files, LoCoMo dialogues, BEIR
-    folders, word norms, notes with tags. What is not there is skipped. Dense, BM25, their fusion
+    folders, word norms, notes with tags. What is not there is skipped; a
+    malformed set is named at the end, and the exit code is 1. Dense, BM25, their fusion
     and their sum stand beside every rank of the memory, with bootstrap intervals and the
     milliseconds of a read.
     """
@@ -96,7 +97,7 @@ def quality(
         data = None  # one's own questions were asked for, not whatever else lies there
     if data is None and questions is None:
         raise click.UsageError(
-            f"which data? Name a folder with --data DIR or the variable {DATA}, or give "
+            f"which data? Name a folder or a file with --data PATH or the variable {DATA}, or give "
             "--questions FILE and --store PATH."
         )
     if questions is not None and not store:
@@ -109,7 +110,7 @@ def quality(
         )
     require_folders(json_file, html)
 
-    from fastassoc.quality import Options, html_page, run, write_trec
+    from fastassoc.quality import Options, html_page, not_measured, run, write_trec
 
     options = Options(
         data=None if data is None else Path(data),
@@ -136,6 +137,10 @@ def quality(
         write_page(app, html, html_page(report))
     if trec is not None:
         app.say(f"wrote {len(write_trec(Path(trec), sets, ranked))} files into {trec}")
+    for one in report["failed"]:
+        app.say(not_measured(one))
+    if report["failed"]:
+        click.get_current_context().exit(1)
 
 
 bench.add_command(latency)

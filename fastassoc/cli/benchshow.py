@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dim_line", "show", "table_of"]
 
+INTERVAL = "95 %"
 COLUMNS = ("recall@2", "recall@5", "recall@10", "all@5", "mrr")
 
 
@@ -45,18 +46,63 @@ def _about(one: dict[str, Any]) -> str:
 
 
 def table_of(console: Console, title: str, head: list[str], rows: list[list[str]]) -> None:
-    """A table that fits 80 columns; its title stands above, where it takes no width."""
+    """A table as wide as the console; its title stands above, where it takes no width.
+
+    No number is cut: columns that do not fit stand in further tables below, with the names of the
+    rows again. An interval stays beside its value.
+    """
     from rich.table import Table
     from rich.text import Text
 
     console.print()
     console.print(Text(f" {plain(title)}", style="italic"))
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for number, name in enumerate(head):
-        table.add_column(name, justify="right" if number else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(Text(f" {plain(row[0])}"), *(Text(plain(cell)) for cell in row[1:]))
-    console.print(table)
+    rows = [[f" {plain(row[0])}", *map(plain, row[1:])] for row in rows]
+    for number, columns in enumerate(folded(console.width, head, rows)):
+        if number:
+            console.print()
+        table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+        table.add_column(head[0], overflow="fold")
+        for at in columns:
+            table.add_column(head[at], justify="right", no_wrap=True)
+        for row in rows:
+            table.add_row(Text(row[0]), *(Text(row[at]) for at in columns))
+        console.print(table)
+
+
+def folded(width: int, head: list[str], rows: list[list[str]]) -> list[list[int]]:
+    """Which columns stand in each table, so that none is wider than `width`.
+
+    Names of rows may take what the widest column leaves; they are folded where that is less.
+
+    Examples
+    --------
+    >>> head, rows = ["", "a", "95 %", "b"], [["name", "1.000", ".9 1.0", "1.000"]]
+    >>> folded(80, head, rows), folded(18, head, rows)
+    ([[1, 2, 3]], [[1, 2], [3]])
+    """
+    from rich.cells import cell_len
+
+    wide = [
+        max(cell_len(line) for row in [head, *rows] for line in row[at].split("\n"))
+        for at in range(len(head))
+    ]
+    units: list[list[int]] = []
+    for at in range(1, len(head)):
+        if units and head[at] == INTERVAL:
+            units[-1].append(at)
+        else:
+            units.append([at])
+    spaces = [sum(1 + wide[at] for at in unit) for unit in units]
+    names = min(wide[0], width - max(spaces, default=0))
+    tables: list[list[int]] = []
+    room = 0
+    for unit, space in zip(units, spaces, strict=True):
+        if space > room or not tables:
+            tables.append([])
+            room = width - names
+        tables[-1] += unit
+        room -= space
+    return tables
 
 
 def _reads(console: Console, reads: list[dict[str, Any]], one: dict[str, Any]) -> None:
@@ -64,7 +110,7 @@ def _reads(console: Console, reads: list[dict[str, Any]], one: dict[str, Any]) -
     others = [name for name in (*COLUMNS, "ndcg@10") if name != main]
     if one["kind"] != "beir":
         others.remove("ndcg@10")
-    head = ["", _short(main), "95 %", "gain", *map(_short, others), "ms"]
+    head = ["", _short(main), INTERVAL, "gain", *map(_short, others), "ms"]
     rows = []
     for row in reads:
         measures = row["measures"]
@@ -93,7 +139,7 @@ def _lookups(console: Console, found: dict[str, Any], one: dict[str, Any]) -> No
         for row in found["systems"]
     ]
     title = f"{count(found['questions'], 'easy look-up')}: half of the words of one sentence"
-    table_of(console, title, ["", "@1", "95 %", "@5", "95 %"], rows)
+    table_of(console, title, ["", "@1", INTERVAL, "@5", INTERVAL], rows)
 
 
 def _feedback(console: Console, found: dict[str, Any], one: dict[str, Any]) -> None:
@@ -114,7 +160,7 @@ def _feedback(console: Console, found: dict[str, Any], one: dict[str, Any]) -> N
                         ]
                     )
         title = f"feedback, {found['measure']}: {row['title'].strip()}"
-        table_of(console, title, ["", "n", "before", "after", "change", "95 %"], rows)
+        table_of(console, title, ["", "n", "before", "after", "change", INTERVAL], rows)
         wrong = row["wrong"]
         dim_line(
             console,
@@ -152,7 +198,7 @@ def _associations(console: Console, found: dict[str, Any], one: dict[str, Any]) 
         title = (
             f"strongest response of {count(found['cues'], 'cue')} hidden, in the first 10 new words"
         )
-        table_of(console, title, ["", "one direction", "95 %", "both", "95 %"], rows)
+        table_of(console, title, ["", "one direction", INTERVAL, "both", INTERVAL], rows)
     else:
         points = ("@1", "@5", "@10")
         rows = [

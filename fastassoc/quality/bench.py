@@ -20,7 +20,7 @@ from fastassoc.quality.own import load_own
 from fastassoc.quality.places import Progress, Vectors, places_of
 from fastassoc.quality.reads import Ranked, measure_lookups, measure_reads
 from fastassoc.quality.scores import measure_scores
-from fastassoc.quality.sets import AskedSet, Norms, TagSet
+from fastassoc.quality.sets import AskedSet, Norms, TagSet, not_measured
 from fastassoc.quality.systems import ABLATIONS, SYSTEMS, System, best_of, usable
 from fastassoc.settings import RANKS
 
@@ -37,7 +37,7 @@ class Options:
     Attributes
     ----------
     data : Path or None
-        A folder of sets.
+        A folder of sets, or the file that one set is.
     questions, store : str or None
         One's own questions, and the store that they are asked of.
     embedder : str
@@ -85,7 +85,8 @@ def run(
     Returns
     -------
     dict
-        The report: JSON values, of the schema that its key ``schema`` names.
+        The report: JSON values, of the schema that its key ``schema`` names. Under ``failed`` are
+        the sets that are not of their layout, each with its ``name`` and the ``reason``.
     list of AskedSet
         The sets that questions were asked of, for run files.
     dict
@@ -94,10 +95,10 @@ def run(
     Raises
     ------
     InvalidInput
-        There is nothing to measure, a set is not of its layout, or an option cannot be taken.
+        There is nothing to measure, or an option cannot be taken.
     """
     begun = time.perf_counter()
-    loaded, skipped = _load(options)
+    loaded, skipped, failed = _load(options)
     embedder, said = _embedder(options.embedder)
     skipped += said
     vectors = Vectors(None if embedder is None else resolve(embedder), progress)
@@ -138,14 +139,18 @@ def run(
         "parts": list(parts),
         "ranks": list(RANKS),
         "skipped": skipped,
+        "failed": failed,
         "sets": sets,
         "seconds": round(time.perf_counter() - begun, 2),
     }
     return document, list(asked.values()), ranked
 
 
-def _load(options: Options) -> tuple[list[AskedSet | Norms | TagSet], list[str]]:
-    """The sets that are asked for, and sentences about those that are not there."""
+Loaded = list[AskedSet | Norms | TagSet]
+
+
+def _load(options: Options) -> tuple[Loaded, list[str], list[dict[str, str]]]:
+    """The sets that are asked for, sentences about those that are not there, and what is bad."""
     unknown = sorted(set(options.parts) - set(PARTS))
     if unknown:
         raise InvalidInput(f"parts: found {', '.join(unknown)}, expected of {', '.join(PARTS)}.")
@@ -167,7 +172,13 @@ def _load(options: Options) -> tuple[list[AskedSet | Norms | TagSet], list[str]]
             )
         found = [one for one in found if one.name in options.only]
         skipped = []
-    loaded = [one.load(subjects=options.subjects) for one in found]
+    loaded: Loaded = []
+    failed: list[dict[str, str]] = []
+    for each in found:
+        try:
+            loaded.append(each.load(subjects=options.subjects))
+        except (InvalidInput, OSError) as error:
+            failed.append({"name": each.name, "reason": str(error)})
     if options.questions is not None and options.store is not None:
         loaded.append(load_own(Path(options.questions), options.store))
     for one in list(loaded):
@@ -178,8 +189,8 @@ def _load(options: Options) -> tuple[list[AskedSet | Norms | TagSet], list[str]]
                 skipped.append(f"{one.name}: no question with an answer in it, skipped.")
                 loaded.remove(one)
     if not loaded:
-        raise InvalidInput("; ".join(["nothing to measure", *skipped]))
-    return loaded, skipped
+        raise InvalidInput("; ".join(["nothing to measure", *map(not_measured, failed), *skipped]))
+    return loaded, skipped, failed
 
 
 def _embedder(name: str) -> tuple[str | None, list[str]]:

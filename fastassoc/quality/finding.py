@@ -46,7 +46,7 @@ class Found:
 
 
 def find(folder: Path) -> tuple[list[Found], list[str]]:
-    """Look into a folder and the folders in it.
+    """Look into a folder and the folders in it, or at one file.
 
     Returns
     -------
@@ -59,8 +59,10 @@ def find(folder: Path) -> tuple[list[Found], list[str]]:
     Raises
     ------
     InvalidInput
-        There is no such folder.
+        There is no such folder, or a file is of no layout that is known.
     """
+    if folder.is_file():
+        return [_one(folder)], []
     if not folder.is_dir():
         raise InvalidInput(f"{folder}: found no folder of this name, expected one that holds sets.")
     inside = sorted(one for one in folder.iterdir() if one.is_dir() and one.name[0] != ".")
@@ -92,6 +94,17 @@ def _sets(place: Path) -> Iterator[Found]:
     for path, kind in kinds:
         alone = sum(other == kind for _, other in kinds) == 1
         yield Found(place.name if alone and len(kinds) == 1 else path.stem, kind, path)
+
+
+def _one(path: Path) -> Found:
+    """The set that a file is."""
+    kind = _kind(path)
+    if kind == "passages":
+        raise InvalidInput(f"{path}: found passages without questions, expected a set of both.")
+    if kind is None:
+        known = "; ".join(layout for name, layout in LAYOUTS.items() if name != "beir")
+        raise InvalidInput(f"{path}: found no layout that is known, expected {known}.")
+    return Found(path.stem, kind, path)
 
 
 def _kind(path: Path) -> str | None:

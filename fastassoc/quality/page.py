@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from fastassoc.quality.measures import MEASURES
+from fastassoc.quality.sets import not_measured
 from fastassoc.quality.sheet import document, soft, table
 from fastassoc.quality.svg import bars, histograms
 
@@ -41,7 +42,7 @@ def _body(report: dict[str, Any]) -> Iterator[str]:
         "hold 95 % of 2,000 bootstrap means over the questions. Milliseconds are medians of a "
         "read, the embedder left out."
     )
-    for sentence in report["skipped"]:
+    for sentence in (*map(not_measured, report.get("failed", ())), *report["skipped"]):
         yield soft(sentence)
     for one in report["sets"]:
         yield f"<h2>{escape(one['name'])}</h2>"

@@ -19,6 +19,7 @@ __all__ = [
     "TagSet",
     "lines_of",
     "need",
+    "not_measured",
     "note_of",
     "whole_of",
 ]
@@ -154,3 +155,8 @@ def note_of(note: str, title: str, text: str, subjects: bool) -> dict[str, Any]:
     if subjects and title and len(title.encode()) <= LONGEST_SUBJECT:
         row["subjects"] = [title]
     return row
+
+
+def not_measured(failed: dict[str, str]) -> str:
+    """A sentence about a set under ``failed`` of a report."""
+    return f"{failed['name']}: not measured: {failed['reason']}"
