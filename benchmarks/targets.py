@@ -198,7 +198,8 @@ def ratio(mine: Figure, other: Figure | None, name: str, least: bool) -> float |
 def measured(size: str, select: str | None, file: Path) -> int:
     """Run the suites of one size; their figures go into a file even where some fail."""
     chosen = size if select is None else f"{size} and ({select})"
-    words = [sys.executable, "-m", "pytest", "benchmarks", "--benchmark-only", "-k", chosen]
+    words = [sys.executable, "-m", "pytest", "benchmarks", "-n", "0", "--benchmark-only"]
+    words += ["-k", chosen]
     words += ["-q", "-p", "no:cacheprovider", f"--benchmark-json={file}"]
     words += ["--benchmark-columns=median,rounds"]
     return subprocess.run(words, cwd=ROOT, check=False, stdout=sys.stderr).returncode
