@@ -68,7 +68,7 @@ def test_a_note_rated_wrong_leaves_first_place(small: fa.Memory) -> None:
     small.feedback(before, used=[first], outcome=-1.0)
     after = read(small)
     assert after[0].id != first
-    assert all(hit.rank_score > 0.0 for hit in after)
+    assert first in ids(after)  # an answer it is still
     for hit in after:
         assert hit.rank_score == pytest.approx(sum(hit.parts.values()), abs=1e-12)
         assert all(step.layer != "cue" for step in hit.path)  # blame leads nowhere
