@@ -81,6 +81,9 @@ def _vector_steps(mem: Any) -> list[Callable[[], object]]:
         lambda: mem.write("one", id="n0", concepts=["a"], **near),
         lambda: mem.write("another", id="n1", concepts=["a", "b"], **near),
         lambda: mem.write_batch([{"text": f"note {n}", **near} for n in range(140)]),
+        lambda: mem.write_batch(  # many links that weigh differently
+            [{"text": f"turn {n}", "session": "t", "vector": [1.0, n / 60]} for n in range(60)]
+        ),
         lambda: [mem.read(vector=[1.0, 0.0], rank=rank) for rank in RANKS],
         lambda: [mem.read(like="n0", rank=rank, hops=2) for rank in RANKS],
         lambda: mem.read("another note", vector=[1.0, 0.0], rank="bridge", domain="general"),
