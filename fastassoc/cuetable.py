@@ -14,8 +14,7 @@ from fastassoc.errors import InvalidInput
 from fastassoc.links import Link
 from fastassoc.settings import Settings
 from fastassoc.state import StateView
-from fastassoc.tables import LINKS, Notes
-from fastassoc.times import moment
+from fastassoc.tables import LINKS, Notes, link_values
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -175,15 +174,5 @@ def term_of(view: StateView, code: int) -> tuple[str, str]:
 def cue_row(view: StateView, link: Link) -> dict[str, Any]:
     """A row of `CueTable.to_arrow`."""
     kind, term = term_of(view, link.a)
-    return {
-        "a": term,
-        "b": view.notes.table.ids[link.b - NOTE],
-        "weight": link.weight,
-        "written": link.written,
-        "taught": link.weight - link.written,
-        "count": link.count,
-        "valence": link.valence,
-        "created_at": moment(link.created_at),
-        "updated_at": moment(link.updated_at),
-        "kind": kind,
-    }
+    ends = {"a": term, "b": view.notes.table.ids[link.b - NOTE]}
+    return {**ends, **link_values(link), "kind": kind}

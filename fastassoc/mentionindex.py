@@ -123,6 +123,12 @@ class MentionView:
             sizes[known] -= self.void[ids[known]]
         return sizes
 
+    def idfs(self, ids: NDArray[np.uint32]) -> NDArray[np.float64]:
+        """``ln(1 + (N - df + 0.5) / (df + 0.5))`` of concepts, float64 [len(ids)]."""
+        df = self.dfs_of(ids)
+        idf: NDArray[np.float64] = np.log(1.0 + (self.n_live - df + 0.5) / (df + 0.5))
+        return idf
+
     @cached_property
     def dfs(self) -> NDArray[np.int64]:
         """How many live rows each concept has, int64 [n_ids]; made when it is first asked."""

@@ -285,9 +285,12 @@ def named_lists(lists: pa.Array, names: pa.Array) -> pa.Array:
 def edge_row(name: Callable[[int], str], link: Link) -> dict[str, Any]:
     """A row of `LinksTable.to_arrow`."""
     a, b = sorted((name(link.a), name(link.b)))
+    return {"a": a, "b": b, **link_values(link)}
+
+
+def link_values(link: Link) -> dict[str, Any]:
+    """What a row tells of a link but for its ends."""
     return {
-        "a": a,
-        "b": b,
         "weight": link.weight,
         "written": link.written,
         "taught": link.weight - link.written,

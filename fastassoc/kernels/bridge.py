@@ -216,6 +216,15 @@ def _span(lists: Lists, part: Whole, term: Whole) -> tuple[Whole, Whole]:
     return low, high
 
 
+@inline
+def _row_at(lists: Lists, part: Whole, at: Whole) -> Whole:
+    """The row of an entry of one of these lists."""
+    if part == 0:
+        return np.int64(lists.rows[at])
+    run = lists.tail if part == 1 else lists.late
+    return np.int64(run[at] & LAST)
+
+
 def _given(
     lists: Lists, subjects: Lists, allowed: NDArray[np.uint8], ids: NDArray[np.uint32]
 ) -> NDArray[np.bool_]:
@@ -223,10 +232,9 @@ def _given(
     out = np.zeros(ids.size, np.bool_)
     for i in range(ids.size):
         for part in range(3):
-            run = lists.tail if part == 1 else lists.late
             low, high = _span(lists, part, np.int64(ids[i]))
             for j in range(low, high):
-                row = np.int64(lists.rows[j]) if part == 0 else np.int64(run[j] & LAST)
+                row = _row_at(lists, part, j)
                 if allowed[row] != 0 and not _holds(subjects, row, ids[i]):
                     out[i] = True
                     break
@@ -248,10 +256,9 @@ def _add_carried(
     """Add the idf of each concept to the rows that carry it and do not declare it."""
     for i in range(ids.size):
         for part in range(3):
-            run = lists.tail if part == 1 else lists.late
             low, high = _span(lists, part, np.int64(ids[i]))
             for j in range(low, high):
-                row = np.int64(lists.rows[j]) if part == 0 else np.int64(run[j] & LAST)
+                row = _row_at(lists, part, j)
                 if not _holds(subjects, row, ids[i]):
                     out[row] += idf[i]
 
@@ -350,10 +357,9 @@ def _walk(
         term = np.int64(ids[i])
         gain = factor * weights[i]
         for part in range(3):
-            run = lists.tail if part == 1 else lists.late
             low, high = _span(lists, part, term)
             for j in range(low, high):
-                row = np.int64(lists.rows[j]) if part == 0 else np.int64(run[j] & LAST)
+                row = _row_at(lists, part, j)
                 if mapped:
                     row = np.int64(rows_of[row])
                 if row < 0 or allowed[row] == 0:

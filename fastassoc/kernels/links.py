@@ -473,6 +473,20 @@ def _spread(keys: Array, out_keys: Array, out_ints: Array) -> None:
 spread = jit(_spread)
 
 
+@inline
+def unknown_in(keys: Array, ints: Array, run_keys: Array) -> Array:
+    """Where each key whose state is not known yet stands in another run, int64[n]; else -1."""
+    places = np.empty(keys.size, np.int64)
+    at = 0
+    for i in range(keys.size):
+        places[i] = -1
+        if ints[i, 0] == UNKNOWN:
+            at = seek(run_keys, at, run_keys.size, keys[i])
+            if at < run_keys.size and run_keys[at] == keys[i]:
+                places[i] = at
+    return places
+
+
 def _resolve(
     keys: Array,
     reals: Array,
@@ -482,14 +496,7 @@ def _resolve(
     run_ints: Array,
 ) -> None:
     """States that are not known yet and that the second run holds, into the first."""
-    places = np.empty(keys.size, np.int64)
-    at = 0
-    for i in range(keys.size):
-        places[i] = -1
-        if ints[i, 0] == UNKNOWN:
-            at = seek(run_keys, at, run_keys.size, keys[i])
-            if at < run_keys.size and run_keys[at] == keys[i]:
-                places[i] = at
+    places = unknown_in(keys, ints, run_keys)
     for i in range(keys.size):  # apart, so that the memory's answers overlap
         at = places[i]
         if at >= 0:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fastassoc.kernels import inline, jit
-from fastassoc.kernels.links import UNKNOWN, seek
+from fastassoc.kernels.links import seek, unknown_in
 
 _ONE = np.uint64(0x9E3779B97F4A7C15)
 _TWO = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -117,14 +117,7 @@ def _resolve_packed(
     packed_ints: Array,
 ) -> None:
     """States of a run that are not known yet and that a packed one holds, into the run."""
-    places = np.empty(keys.size, np.int64)
-    at = 0
-    for i in range(keys.size):
-        places[i] = -1
-        if ints[i, 0] == UNKNOWN:
-            at = seek(packed_keys, at, packed_keys.size, keys[i])
-            if at < packed_keys.size and packed_keys[at] == keys[i]:
-                places[i] = at
+    places = unknown_in(keys, ints, packed_keys)
     for i in range(keys.size):  # apart, so that the memory's answers overlap
         at = places[i]
         if at >= 0:

@@ -128,7 +128,7 @@ class Board:
         # sums of floats go by name or by weight: numbers come from history
         self.asked_words = text.asked(found.terms)
         self.named = np.array(sorted(found.named, key=view.vocabulary.key), np.uint32)
-        self.named_idf = self.concept_idf(self.named)
+        self.named_idf = mentions.idfs(self.named)
         self.carried = Carried(view, text, found, self.named, self.named_idf)
         self.idf = np.concatenate([self.asked_words.idf, self.carried.idf])
         rule = self.rule
@@ -205,12 +205,6 @@ class Board:
         self.add(best)
         self._bound(best)
         return True
-
-    def concept_idf(self, ids: NDArray[np.uint32]) -> Scores:
-        """``ln(1 + (N - df + 0.5) / (df + 0.5))`` of concepts, by the notes that mention them."""
-        df = self.mentions.dfs_of(ids)
-        idf: Scores = np.log(1.0 + (self.mentions.n_live - df + 0.5) / (df + 0.5))
-        return idf
 
     def _weights(self, rows: Rows) -> Scores:
         """By word what rows say, then by concept what they carry, float64 [m, t + c]."""

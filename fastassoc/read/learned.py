@@ -108,8 +108,7 @@ class Learned:
         """The question's concepts, then its stems, each kind by name."""
         stems = self._view.cues.stems
         named = sorted(found.named, key=self._view.vocabulary.key)
-        df = self._mentions.dfs_of(np.array(named, np.uint32))
-        idf = np.log(1.0 + (self._mentions.n_live - df + 0.5) / (df + 0.5))
+        idf = self._mentions.idfs(np.array(named, np.uint32))
         codes = concept_codes(named).tolist()
         terms = [Term(*one) for one in zip(named, codes, idf.tolist(), strict=True)]
         for stem, term in sorted(zip(found.stems, found.stem_terms, strict=True)):
