@@ -112,6 +112,7 @@ class NaiveMemory:
         self.valence_rate = valence_rate
         self.notes: dict[str, Note] = {}  # in the order of writing
         self.links: dict[tuple[str, str], Link] = {}
+        self.cues: set[tuple[str, str]] = set()  # (what was asked, id of a note that was used)
         self.shown: dict[str, str] = {}  # key -> first spelling, in the order of appearance
         self.last = -(2**63)
         self.stem = snowballstemmer.stemmer("english").stemWord
@@ -218,6 +219,7 @@ class NaiveMemory:
 
     def _forget(self, note_id: str, at: int) -> None:
         note = self.notes.pop(note_id)
+        self.cues = {cue for cue in self.cues if cue[1] != note_id}
         step = self.write_step
         for a, b in itertools.combinations(note.concepts, 2):
             self._change(pair(a, b), at, weight=-step, written=-step, count=-1)
@@ -253,7 +255,10 @@ class NaiveMemory:
         for note in live:
             note.valence += self.valence_rate * (outcome - note.valence)
         targets = self._spell(used_concepts) + [key for note in live for key in note.concepts]
-        pairs = {pair(a, b) for a in self._spell(asked) for b in targets if a != b}
+        asked = self._spell(asked)
+        if outcome:
+            self.cues |= {(key, note.id) for key in asked for note in live}
+        pairs = {pair(a, b) for a in asked for b in targets if a != b}
         for key in pairs:
             self._change(key, at, weight=grid(outcome * self.teach_step), outcome=outcome)
         return {"missing": [i for i in used if i not in self.notes]}
@@ -271,7 +276,9 @@ class NaiveMemory:
 
     def exists(self, key: str) -> bool:
         on_note = any(key in note.concepts for note in self.notes.values())
-        return on_note or any(key in ab and v.weight > FLOOR for ab, v in self.links.items())
+        cued = any(key == asked for asked, _ in self.cues)
+        linked = any(key in ab and link.weight > FLOOR for ab, link in self.links.items())
+        return on_note or cued or linked
 
     def _stems(self, key: str) -> list[str]:
         return [self.stem(word) for word in key.split()]

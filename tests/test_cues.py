@@ -35,6 +35,14 @@ def fill(mem: fa.Memory) -> fa.Memory:
     return mem
 
 
+def test_a_concept_that_was_only_asked_is_held_by_its_cue(mem: fa.Memory) -> None:
+    mem.write("Nothing is said of it.", id="n", concepts=[])
+    mem.feedback(asked=["a"], used=["n"], outcome=1.0)
+    assert (mem.stats()["concepts"], mem.read(concepts=["a"]).query_concepts) == (1, ["a"])
+    mem.forget(["n"])
+    assert (mem.stats()["concepts"], mem.read(concepts=["a"]).query_concepts) == (0, [])
+
+
 @pytest.fixture
 def small(mem: fa.Memory) -> fa.Memory:
     return fill(mem)
