@@ -108,8 +108,14 @@ def look(path: Path) -> None:
             raise CorruptStore(NAME, "is missing or cannot be read") from error
         raise StoreNotFound(f"{path}: there is no store in this folder.") from error
     for suffix in ("", "-wal", "-shm"):
-        if os.path.islink(f"{file}{suffix}"):
+        try:
+            mode = os.lstat(f"{file}{suffix}").st_mode
+        except OSError:
+            continue
+        if stat.S_ISLNK(mode):
             raise CorruptStore(NAME + suffix, "is a symbolic link")
+        if not stat.S_ISREG(mode):
+            raise CorruptStore(NAME + suffix, "is not a file")
     if not stat.S_ISREG(info.st_mode) or info.st_size == 0:
         raise CorruptStore(NAME, "is empty or not a file")
 

@@ -78,7 +78,8 @@ class HeadFile:
         try:
             if self._fd >= 0:
                 return files.disk.pread(self._fd, SIZE + 1, 0)
-            fd = files.disk.open(self.path, os.O_RDONLY)
+            # never wait on a pipe put there
+            fd = files.disk.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
         except OSError:
             return None
         try:

@@ -57,7 +57,10 @@ def fetch(
     conn: apsw.Connection, statement: str, values: tuple[Any, ...] = ()
 ) -> list[tuple[Any, ...]]:
     """Run a statement and fetch its results whole: an open cursor would freeze the moment."""
-    return conn.execute(statement, values).fetchall()
+    try:
+        return conn.execute(statement, values).fetchall()
+    except UnicodeDecodeError as error:
+        raise CorruptStore(NAME, f"holds text that is no UTF-8 ({error.reason})") from error
 
 
 def translate(error: Exception) -> Exception:
@@ -68,7 +71,7 @@ def translate(error: Exception) -> Exception:
         return CorruptStore(NAME, f"SQLite cannot read it ({error})")
     if isinstance(error, apsw.FullError):
         return StoreError(
-            f"the disk is full ({error}). Nothing was changed: free some space and try again."
+            f"{NAME}: the disk is full ({error}). Nothing was changed: free some space and try again."
         )
     if isinstance(error, (apsw.ReadOnlyError, apsw.PermissionsError)):
         return ReadOnlyStore(f"the store cannot be written here ({error}); open it read-only.")
@@ -76,8 +79,11 @@ def translate(error: Exception) -> Exception:
         return StoreLocked(0.0, None)
     if isinstance(error, (apsw.IOError, apsw.CantOpenError)):
         return StoreError(
-            f"the disk failed ({error}). Nothing was changed: look at the disk, then try again."
+            f"{NAME}: the disk failed ({error}). Nothing was changed: look at the disk, then try "
+            "again."
         )
     if isinstance(error, apsw.NoMemError):
         return MemoryError(str(error))
-    return StoreError(f"SQLite failed ({error}). Nothing was changed.")
+    return StoreError(
+        f"{NAME}: SQLite failed ({error}). Nothing was changed: run `fastassoc verify`."
+    )
