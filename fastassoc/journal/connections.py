@@ -163,6 +163,7 @@ class Connections:
             self._wait_when_busy(reader)
             check(reader, self.immutable is None)
         except BaseException:
+            _keep_log(reader)
             reader.close()
             raise
         self.counter = reader.cursor()
@@ -270,7 +271,7 @@ class Connections:
     def _close(self, conn: apsw.Connection) -> None:
         with contextlib.suppress(apsw.Error):
             if self.broken:  # a failed sync is not tried again; the next open recovers
-                conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                _keep_log(conn)
             elif self.sync == "off" and self.immutable is None:
                 conn.execute("PRAGMA synchronous = NORMAL")  # the log goes: sync what replaces it
         with contextlib.suppress(apsw.Error):
@@ -281,6 +282,12 @@ class Connections:
     def __del__(self) -> None:
         if sys is not None and getattr(self, "_pid", 0) == os.getpid():
             self.shut(wait=False)  # nobody else can hold a lock of a handle that is garbage
+
+
+def _keep_log(conn: apsw.Connection) -> None:
+    """Let the close of a connection leave the log as it is."""
+    with contextlib.suppress(apsw.Error):
+        conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
 
 def _hook(connections: Connections) -> Callable[[apsw.Connection, str, int], int]:

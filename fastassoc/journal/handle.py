@@ -166,6 +166,8 @@ class Journal:
             connections.head = HeadFile(journal.path / "head", bytes.fromhex(journal.store_id))
             check_head(connections, records, None)
         except BaseException as error:
+            # a damaged log holds more than SQLite sees of it: it stays as it is for a repair
+            connections.broken = "the journal could not be opened"
             journal.close()
             if isinstance(error, apsw.Error):
                 raise translate(error) from error
