@@ -99,7 +99,7 @@ class Records:
         """The last operation; where the journal begins if it holds none."""
         rows = fetch(conn, LAST)
         if rows:
-            return rows[0][0], bytes(rows[0][1])
+            return position_of(rows[0][0], rows[0][1])
         return self.meta(conn).anchor
 
     def size(self, conn: apsw.Connection) -> tuple[int, int]:
@@ -127,7 +127,7 @@ class Records:
         if known is not None and known[0] == after:
             rows = fetch(conn, ROWS, (after, most if most < 0 else most + 1))
             if rows and rows[0][0] == after:
-                if bytes(rows[0][7]) != known[1]:
+                if rows[0][7] != known[1]:
                     raise CorruptStore(NAME, f"operation {after} is not the one read before")
                 return self._verified(conn, rows[1:], known)
         if conn.in_transaction:
@@ -155,10 +155,10 @@ class Records:
             if not rows:
                 raise CorruptStore(NAME, f"lacks operation {base[0] + 1}")
             self._verified(conn, rows, base)
-            base = (rows[-1][0], bytes(rows[-1][7]))
+            base = position_of(rows[-1][0], rows[-1][7])
         rows = fetch(conn, ROWS, (after, most if most < 0 else most + 1))
         if rows and rows[0][0] == after:
-            if bytes(rows[0][7]) != base[1]:
+            if rows[0][7] != base[1]:
                 raise CorruptStore(NAME, f"operation {after} does not match the chain")
             del rows[0]
         elif after > meta.anchor[0]:
@@ -186,4 +186,15 @@ def done(conn: apsw.Connection, op_id: str) -> tuple[int, int] | None:
     """Sequence and time of an operation that was saved under this id."""
     key = op_id.encode("utf-8", "surrogatepass")
     rows = fetch(conn, "SELECT seq, at FROM done WHERE op_id = ?", (key,))
-    return (rows[0][0], rows[0][1]) if rows else None
+    if not rows:
+        return None
+    if not all(isinstance(value, int) for value in rows[0]):
+        raise CorruptStore(NAME, f"what it says of operation id {op_id!r:.60} is no position")
+    return rows[0][0], rows[0][1]
+
+
+def position_of(seq: object, digest: object) -> Position:
+    """A row's sequence and hash; a damaged schema or header of a row gives other types."""
+    if not isinstance(seq, int) or not isinstance(digest, bytes):
+        raise CorruptStore(NAME, "a row in it is no operation")
+    return seq, digest

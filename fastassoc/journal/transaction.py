@@ -23,7 +23,7 @@ from fastassoc.journal import chain
 from fastassoc.journal.chain import Draft, Entry, Meta, Pointer, Position
 from fastassoc.journal.connections import Connections
 from fastassoc.journal.reach import advance_head, check_head, prepare_head
-from fastassoc.journal.records import Records, done
+from fastassoc.journal.records import Records, done, position_of
 from fastassoc.journal.sqlite import LEVELS, POLL, fetch, translate
 
 __all__ = ["Transaction"]
@@ -297,7 +297,7 @@ class Transaction:
         rows = fetch(self._open(), "SELECT hash FROM journal WHERE seq = ?", (seq,))
         if not rows:
             raise StoreError(f"the journal does not hold operation {seq}; take a new snapshot.")
-        return bytes(rows[0][0])
+        return position_of(seq, rows[0][0])[1]
 
     def _drop(self, meta: Meta, through: int) -> int:
         conn = self._open()
