@@ -28,6 +28,10 @@ def main(arguments: list[str]) -> int:
     between = verbs.add_parser("between", help="one handle at every call of another")
     between.add_argument("--seed", type=int, default=1)
     between.add_argument("--points", type=int)
+    damage = verbs.add_parser("damage", help="every byte flipped, every file cut, gone, exchanged")
+    damage.add_argument("--seed", type=int, default=1)
+    damage.add_argument("--cases", type=int, help="so many, drawn by the seed; all if not given")
+    damage.add_argument("--only", help="only cases whose text holds this")
     verbs.add_parser("real", help="small, read-only and foreign file systems, limits")
     verbs.add_parser("sabotage", help="protocols with a step left out: each must be caught")
     writer = verbs.add_parser("cutwriter")
@@ -77,6 +81,17 @@ def main(arguments: list[str]) -> int:
         if cut.skipped:
             print(f"skipped: {cut.skipped}")
         return 1 if cut.violations else 0
+    if given.verb == "damage":
+        from . import damage as damages
+
+        found_in = damages.run(
+            seed=given.seed,
+            count=given.cases,
+            only=given.only,
+            tell=lambda text: print(text, flush=True),
+        )
+        print("\n".join(found_in.lines()))
+        return 1 if found_in.violations else 0
     if given.verb == "cutwriter":
         from .cuts import work
 
