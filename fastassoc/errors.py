@@ -146,7 +146,7 @@ class CorruptStore(StoreError):
         self.reason = reason
         super().__init__(
             f"{self.file}: {reason}. The store is damaged: run `fastassoc verify` for the whole "
-            "picture and restore a backup."
+            "picture and restore a backup; `fastassoc repair` salvages what is left."
         )
 
 

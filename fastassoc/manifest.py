@@ -26,6 +26,7 @@ __all__ = [
     "check_segment",
     "copy_manifest",
     "list_manifests",
+    "manifest_digest",
     "newest_manifest",
     "read_manifest",
     "write_manifest",
@@ -172,6 +173,13 @@ def write_manifest(
 
 def _manifest_bytes(root: Path, name: str, digest: str) -> bytes:
     """Read a manifest and check it against the hash that the journal keeps."""
+    found, data = _read(root, name)
+    if found != digest:
+        raise CorruptStore(name, f"found the hash {found}, expected {digest}")
+    return data
+
+
+def _read(root: Path, name: str) -> tuple[str, bytes]:
     parse_name(MANIFEST_NAME, name, "manifest", str(name)[:80])
     try:
         fd = files.disk.open(root / name, os.O_RDONLY | os.O_NONBLOCK)
@@ -179,14 +187,30 @@ def _manifest_bytes(root: Path, name: str, digest: str) -> bytes:
             size = files.disk.size(fd)
             if size > MAX_MANIFEST:
                 raise CorruptStore(name, f"found {size} bytes, expected <= {MAX_MANIFEST}")
-            found, data = files.digest(fd, keep=True)
+            return files.digest(fd, keep=True)
         finally:
             files.disk.close(fd)
     except OSError as error:
         files.damage(error, name)
-    if found != digest:
-        raise CorruptStore(name, f"found the hash {found}, expected {digest}")
-    return data
+
+
+def manifest_digest(root: Path, name: str) -> str:
+    """The hash that a manifest has, for a repair: nobody says that it is the right one.
+
+    Raises
+    ------
+    CorruptStore
+        It is missing, or too large to be one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> root = Path(tempfile.mkdtemp())
+    >>> _ = (root / "manifest-1.json").write_text("{}")
+    >>> manifest_digest(root, "manifest-1.json")
+    'dc7048f8f8747f561349cde127705c16'
+    """
+    return _read(root, name)[0]
 
 
 def read_manifest(root: Path, name: str, digest: str) -> dict[str, Any]:
@@ -219,7 +243,8 @@ def read_manifest(root: Path, name: str, digest: str) -> dict[str, Any]:
     Traceback (most recent call last):
     ...
     fastassoc.errors.CorruptStore: manifest-1.json: the file is missing. The store is damaged: \
-run `fastassoc verify` for the whole picture and restore a backup.
+run `fastassoc verify` for the whole picture and restore a backup; `fastassoc repair` salvages \
+what is left.
     """
     return _structure(_loads(_manifest_bytes(root, name, digest), name), name)
 

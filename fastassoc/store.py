@@ -32,7 +32,7 @@ from fastassoc.storecare import Verification, check_manifests
 from fastassoc.vectorcache import choice_of, index_of, mapped, members_at
 from fastassoc.vectors import Choice
 
-__all__ = ["Store", "Verification"]
+__all__ = ["Store", "Verification", "completed", "operation_of", "without"]
 
 BULK_ROWS = 1024  # a write of more notes becomes a segment of its own
 BULK_BYTES = 2 << 20  # so does one of more bytes; a journal row stays below 4 MiB
@@ -169,14 +169,7 @@ class Store:
         return state
 
     def _operation(self, entry: Entry) -> Operation:
-        body = json.loads(entry.body)
-        batch = None
-        if "segment" in body:
-            table = disk.read_segment(self.root, Segment(**body["segment"]))
-            batch = NoteBatch.from_table(table)
-        elif "rows" in body:
-            batch = NoteBatch.from_rows(body["rows"], entry.vectors)
-        return Operation(entry.kind, entry.at, body, entry.op_id, batch, entry.vectors)
+        return operation_of(self.root, entry)
 
     # -- the port -------------------------------------------------------------------------------
 
@@ -371,6 +364,17 @@ class Writing:
         disk.create_folders(self._store.root)
         segment = disk.write_segment(self._store.root, "bulk", batch.to_table())
         return {**operation.body, "segment": asdict(segment)}, None
+
+
+def operation_of(root: Path, entry: Entry) -> Operation:
+    """The operation of a journal's row, its notes from the row or from a bulk segment."""
+    body = json.loads(entry.body)
+    batch = None
+    if "segment" in body:
+        batch = NoteBatch.from_table(disk.read_segment(root, Segment(**body["segment"])))
+    elif "rows" in body:
+        batch = NoteBatch.from_rows(body["rows"], entry.vectors)
+    return Operation(entry.kind, entry.at, body, entry.op_id, batch, entry.vectors)
 
 
 def covers(pointer: Pointer | None, view: StateView) -> TypeGuard[Pointer]:

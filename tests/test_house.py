@@ -106,6 +106,9 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "store": TOOLS
     | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes", "cache"}
     | {"indexed", "vectorcache", "vectors"},
+    "pieces": TOOLS | {"control", "named", "notes", "snapshot", "state", "store"},
+    "repair": TOOLS
+    | {"files", "journal", "paths", "pieces", "saving", "snapshot", "state", "store"},
     "moving": TOOLS | {"embed", "state"},
     "handle": TOOLS | {"embed", "state", "ports", "query", "reader", "vectors"},
     "paths": {"errors", "query"},
@@ -127,7 +130,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "quality": {"quality", "__init__", "errors", "settings", "embed"},
     "latency": {"latency", "__init__", "errors", "settings", "quality"},
     "cli": {"cli", "__init__", "errors", "settings", "check", "embed", "vectors"}
-    | {"latency", "quality"},
+    | {"latency", "quality", "repair"},
 }
 OWNERS = {  # a package, and the rooms that may import it
     "apsw": {"journal"},
@@ -235,8 +238,8 @@ def test_only_snapshot_and_the_command_line_write_parquet() -> None:
 CHANGES_DISK = {"chmod", "fdatasync", "fsync", "ftruncate", "link", "makedirs", "mkdir", "open"}
 CHANGES_DISK |= {"pwrite", "remove", "rename", "replace", "rmdir", "rmtree", "symlink", "truncate"}
 CHANGES_DISK |= {"unlink", "write_bytes", "write_text"}
-ON_DISK = {"cache", "journal", "manifest", "named", "rejects", "saving", "snapshot", "store"}
-ON_DISK |= {"storecare", "vectorcache"}
+ON_DISK = {"cache", "journal", "manifest", "named", "rejects", "repair", "saving", "snapshot"}
+ON_DISK |= {"store", "storecare", "vectorcache"}
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if room(module(p)) in ON_DISK], ids=module)

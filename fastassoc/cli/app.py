@@ -35,6 +35,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Measure it": {"bench": "bench:bench"},
     "Keep it safe": {
         "verify": "upkeep:verify",
+        "repair": "repair:repair",
         "backup": "upkeep:backup",
         "snapshot": "upkeep:snapshot",
         "vacuum": "upkeep:vacuum",

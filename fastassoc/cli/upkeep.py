@@ -47,6 +47,7 @@ def verify(ctx: click.Context, digest: bool) -> None:
         app.say(f"damaged: {file}: {reason}")
     if not report.ok:
         app.say("Restore a backup: 'fastassoc backup' makes one, and the copy is a store itself.")
+        app.say("Without one, 'fastassoc repair' salvages what is left into a new folder.")
         ctx.exit(DAMAGE)
 
 

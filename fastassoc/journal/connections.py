@@ -27,7 +27,7 @@ from fastassoc.journal import host, sqlite
 from fastassoc.journal.headfile import HeadFile
 from fastassoc.journal.sqlite import NAME, POLL, fetch, translate
 
-__all__ = ["Connections", "Guarded"]
+__all__ = ["Connections", "Guarded", "opened_here"]
 
 WRITE_LOCK_BYTE = 120  # of -shm: SQLite's WAL_WRITE_LOCK
 OFF_CHECKPOINT = 16_384  # frames of write-ahead log under sync="off"
@@ -303,6 +303,16 @@ def _hook(connections: Connections) -> Callable[[apsw.Connection, str, int], int
 
 
 _OPEN: weakref.WeakSet[Connections] = weakref.WeakSet()
+
+
+def opened_here(path: Path) -> bool:
+    """Whether this process has the store at `path` open."""
+    with contextlib.suppress(OSError):
+        return any(
+            one.reader is not None and one.reader.conn is not None and one.path.samefile(path)
+            for one in list(_OPEN)
+        )
+    return False
 
 
 def _leave_parent_alone() -> None:

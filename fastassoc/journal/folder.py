@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
@@ -53,11 +54,21 @@ def prepare(path: Path) -> None:
         raise StoreError(f"{path}: cannot make the store ({error}).") from error
 
 
-def make(path: Path, sync: str, vfs: str | None) -> None:
-    """Write a whole journal under another name, then link it: nobody sees half of one."""
+def make(
+    path: Path,
+    sync: str,
+    vfs: str | None,
+    meta: Meta | None = None,
+    done: Sequence[tuple[bytes, int, int]] = (),
+) -> None:
+    """Write a whole journal under another name, then link it: nobody sees half of one.
+
+    It is a new store's, unless `meta` says which, and `done` what was done in it before.
+    """
     draft = path / f".new-{uuid.uuid4().hex}"
-    meta = Meta(FORMAT, uuid.uuid4().hex, (0, b""), None)
-    meta = meta._replace(anchor=(0, meta.genesis()))
+    if meta is None:
+        meta = Meta(FORMAT, uuid.uuid4().hex, (0, b""), None)
+        meta = meta._replace(anchor=(0, meta.genesis()))
     conn: apsw.Connection | None = None
     try:
         files.disk.close(files.disk.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -68,6 +79,7 @@ def make(path: Path, sync: str, vfs: str | None) -> None:
         fetch(conn, "BEGIN IMMEDIATE")
         fetch(conn, SCHEMA)
         conn.execute("INSERT INTO meta VALUES (1, ?, ?)", meta.seal())
+        conn.executemany("INSERT INTO done VALUES (?, ?, ?)", done)
         conn.execute("COMMIT")
         conn.close()
         files.disk.link(draft, path / NAME)

@@ -71,7 +71,8 @@ def translate(error: Exception) -> Exception:
         return CorruptStore(NAME, f"SQLite cannot read it ({error})")
     if isinstance(error, apsw.FullError):
         return StoreError(
-            f"{NAME}: the disk is full ({error}). Nothing was changed: free some space and try again."
+            f"{NAME}: the disk is full ({error}). Nothing was changed: free some space and try "
+            "again."
         )
     if isinstance(error, (apsw.ReadOnlyError, apsw.PermissionsError)):
         return ReadOnlyStore(f"the store cannot be written here ({error}); open it read-only.")
