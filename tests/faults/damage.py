@@ -448,6 +448,7 @@ def run(
                 held.enter_context(context)
             made = {name: make(name, place / name) for name in stores}
             every = [case for name in stores for case in cases(name, made[name], seed)]
+            every.sort(key=lambda case: case.file.startswith("cache"))  # the slow ones last
             if only is not None:
                 every = [case for case in every if only in str(case)]
             if count is not None and count < len(every):
