@@ -54,8 +54,8 @@ def move(
     progress: Callable[[int, int], None] | None,
 ) -> Report:
     """Move a memory to an embedder's vectors, batch by batch; see `Memory.reembed`."""
-    told, total = identity(embedder), Report()
-    start, begun = look().position, False
+    told, start, begun = identity(embedder), look().position, False
+    total = Report(position=start)
     while True:
         step = Step(look(), told, start)
         if step.over:

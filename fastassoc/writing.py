@@ -348,7 +348,7 @@ class Writing(Handle):
         from fastassoc.ingest import run
 
         self._usable(writing=True)
-        return run(
+        report = run(
             lambda batch, ledger: self._commit_batch(batch, ledger, on_duplicate),
             source,
             settings=self.settings,
@@ -366,6 +366,7 @@ class Writing(Handle):
             progress=progress,
             resume_state=self._unfinished,
         )
+        return report if report.position else report.but(position=self.position)  # no batch came
 
     def _rejects_file(self) -> Callable[[str | None], Path] | None:
         """Where the bad rows of an ingest go unless the caller says, by the ingest's key."""

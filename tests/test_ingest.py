@@ -573,3 +573,10 @@ def test_damaged_files(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match=r"no whole|cannot be read"):
             ingested(path)
     assert batches.BATCH_BYTES == 32 << 20
+
+
+def test_an_ingest_of_nothing_tells_where_the_memory_is(mem: Any) -> None:
+    mem.write("Tea is hot.")
+    assert mem.ingest([]).position == mem.position
+    refused = mem.ingest([{"text": None}], max_rejects=1.0)
+    assert (refused.rejected, refused.position) == (1, mem.position)
