@@ -32,6 +32,12 @@ def main(arguments: list[str]) -> int:
     damage.add_argument("--seed", type=int, default=1)
     damage.add_argument("--cases", type=int, help="so many, drawn by the seed; all if not given")
     damage.add_argument("--only", help="only cases whose text holds this")
+    many = verbs.add_parser("many", help="many processes on one store, some killed or frozen")
+    many.add_argument("--seed", type=int, default=1)
+    many.add_argument("--processes", type=int, default=8, help="that write")
+    many.add_argument("--ops", type=int, default=2000, help="of each")
+    many.add_argument("--repeats", type=int, default=20)
+    many.add_argument("--rough", type=float, default=1.0, help="seconds between kills; 0: none")
     verbs.add_parser("real", help="small, read-only and foreign file systems, limits")
     verbs.add_parser("sabotage", help="protocols with a step left out: each must be caught")
     writer = verbs.add_parser("cutwriter")
@@ -92,6 +98,19 @@ def main(arguments: list[str]) -> int:
         )
         print("\n".join(found_in.lines()))
         return 1 if found_in.violations else 0
+    if given.verb == "many":
+        from . import many as herds
+
+        held = herds.run(
+            seed=given.seed,
+            processes=given.processes,
+            ops=given.ops,
+            repeats=given.repeats,
+            rough=given.rough,
+            tell=lambda text: print(text, flush=True),
+        )
+        print(held.line())
+        return 1 if held.violations else 0
     if given.verb == "cutwriter":
         from .cuts import work
 
