@@ -38,6 +38,8 @@ def main(arguments: list[str]) -> int:
     many.add_argument("--ops", type=int, default=2000, help="of each")
     many.add_argument("--repeats", type=int, default=20)
     many.add_argument("--rough", type=float, default=1.0, help="seconds between kills; 0: none")
+    mutants = verbs.add_parser("mutants", help="safeguards left out: tests must notice each")
+    mutants.add_argument("--only", help="those whose name holds this")
     verbs.add_parser("real", help="small, read-only and foreign file systems, limits")
     verbs.add_parser("sabotage", help="protocols with a step left out: each must be caught")
     writer = verbs.add_parser("cutwriter")
@@ -111,6 +113,14 @@ def main(arguments: list[str]) -> int:
         )
         print(held.line())
         return 1 if held.violations else 0
+    if given.verb == "mutants":
+        from . import mutants as without
+
+        some = [m for m in without.MUTANTS if (given.only or "") in m.name]
+        tried = without.run(some, tell=lambda text: print(text, flush=True))
+        print("\n".join(tried.broken))
+        print(tried.line())
+        return 1 if tried.survived or tried.broken else 0
     if given.verb == "cutwriter":
         from .cuts import work
 

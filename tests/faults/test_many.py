@@ -281,12 +281,13 @@ with fa.open(path) as mem:
     mem.snapshot()
 cycles = int(sys.argv[1])
 for n in range(cycles):
-    with fa.open(path, read_only=n % 3 == 1) as mem:
+    reads = n % 3 == 1
+    with fa.open(path, read_only=reads) as mem:
         assert len(mem.read("text 7", k=3)) == 3
-        if n % 10 == 0 and n % 3 != 1:
+        if n % 10 == 0 and not reads:
             mem.write("more", id="more")
             mem.forget(["more"])
-        if n % 200 == 199:
+        if n % 200 > 197 and not reads:
             mem.snapshot()
     if n == cycles // 4:
         gc.collect()

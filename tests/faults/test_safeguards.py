@@ -1,0 +1,253 @@
+"""Safeguards that no other test would miss: see mutantlist.py."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import shutil
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pyarrow as pa
+import pytest
+
+import fastassoc as fa
+from fastassoc import files, parquet, snapshot
+from fastassoc.errors import CorruptStore, ForkedHandle
+from fastassoc.journal import Draft, Journal, chain
+from fastassoc.journal.headfile import HeadFile
+from fastassoc.settings import RetentionRule, Settings
+
+
+def add(journal: Journal, *bodies: str) -> None:
+    with journal.locked() as transaction:
+        transaction.append([Draft(None, "write", 0, body) for body in bodies])
+
+
+def in_a_child(act: Any) -> int:
+    """How a forked child ends that does this: 0 if all is well."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(pid, 0)[1]
+
+
+# -- locks -----------------------------------------------------------------------------------------
+
+
+def test_an_open_waits_while_another_recovers_the_log(path: Path) -> None:
+    Journal.create(path).close()
+    other = apsw.Connection(str(path / "journal.db"))
+    other.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+    other.execute("BEGIN EXCLUSIVE")
+
+    def release() -> None:
+        time.sleep(0.3)
+        other.execute("ROLLBACK")
+        other.close()
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    with Journal.open(path, timeout=20) as journal:
+        add(journal, "{}")
+    thread.join()
+
+
+def test_the_connection_that_reads_cannot_write(path: Path) -> None:
+    with Journal.create(path) as journal:
+        add(journal, "{}")
+        with pytest.raises(fa.errors.ReadOnlyStore), journal._connections.guard() as conn:
+            conn.execute("DELETE FROM journal")
+        assert journal.head() == 1
+
+
+def test_an_interrupted_read_does_not_freeze_the_moment(path: Path) -> None:
+    with Journal.create(path) as journal, Journal.open(path) as other:
+        add(journal, "{}")
+        with suppress(KeyboardInterrupt), journal._connections.guard() as conn:
+            conn.execute("BEGIN")
+            conn.execute("SELECT count(*) FROM journal").fetchall()
+            raise KeyboardInterrupt
+        add(other, "{}")
+        assert journal.head() == 2
+
+
+def test_a_forked_memory_says_so_itself() -> None:
+    mem = fa.Memory()
+    mem.write("Tea.")
+
+    def act() -> None:
+        with pytest.raises(ForkedHandle):
+            mem.read("tea")
+
+    assert in_a_child(act) == 0
+
+
+def test_a_childs_garbage_leaves_the_parents_locks_alone(path: Path) -> None:
+    """SQLite would fold the log and remove it when the child's garbage takes a connection."""
+    held = [Journal.create(path)]
+    add(held[0], "{}")
+
+    def descriptors() -> int:
+        count = 0
+        for fd in os.listdir("/proc/self/fd"):
+            with suppress(FileNotFoundError):  # that of the list itself
+                count += "journal.db" in os.readlink(f"/proc/self/fd/{fd}")
+        return count
+
+    def act() -> None:
+        before = descriptors()
+        held.clear()
+        gc.collect()
+        assert before == descriptors() > 0
+
+    assert in_a_child(act) == 0
+    add(held[0], "{}")
+    held[0].close()
+    with Journal.open(path) as journal:
+        assert journal.head() == 2
+
+
+# -- what is on the disk ---------------------------------------------------------------------------
+
+
+def test_head_is_synced_when_a_snapshot_is_published_and_at_the_close(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    sync = files.disk.sync
+
+    def told(fd: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+        sync(fd)
+
+    with fa.open(path) as mem:
+        monkeypatch.setattr(files.disk, "sync", told)
+        mem.write("Tea.")
+        assert synced.count("head") == 0
+        mem.snapshot()
+        assert synced.count("head") == 1
+        mem.write("Milk.")
+    assert synced.count("head") == 2
+
+
+def test_head_of_another_handle_never_goes_back(tmp_path: Path) -> None:
+    """Commits of two processes may get here in another order than they were made."""
+    first, second = (HeadFile(tmp_path / "head", bytes(16)) for _ in range(2))
+    first.create(0)
+    first.advance(5)
+    second.advance(4)
+    assert first.read(5) == second.read(5) == (5, "")
+    first.close()
+    second.close()
+
+
+def test_a_sink_that_failed_takes_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    sink = files.Sink(fd)
+
+    def broken(fd: int, data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="full"):
+        patched.setattr(files.disk, "write", broken)
+        sink.write(b"lost")
+    with pytest.raises(OSError, match="full"):
+        sink.write(b"after a hole")
+    os.close(fd)
+
+
+def test_a_changed_meta_row_is_noticed(path: Path) -> None:
+    with fa.open(path) as mem:
+        mem.write("Tea.")
+        mem.snapshot()
+    conn = apsw.Connection(str(path / "journal.db"))
+    content = conn.execute("SELECT content FROM meta").fetchall()[0][0]
+    changed = content[: content.index('"current"')] + '"current": null}'
+    conn.execute("UPDATE meta SET content = ?", (changed,))
+    conn.close()
+    with pytest.raises(CorruptStore, match="meta row"):
+        fa.open(path)
+
+
+def test_a_journal_rolled_back_and_written_on_is_noticed_by_who_has_it_open(path: Path) -> None:
+    with Journal.create(path) as journal:
+        add(journal, *"abc")
+        entries = journal.read(0)
+        other = apsw.Connection(str(path / "journal.db"))
+        entry, _ = chain.seal(Draft(None, "write", 0, "another"), (2, entries[1].hash))
+        other.execute("UPDATE journal SET body = ?, hash = ? WHERE seq = 3", (entry[4], entry.hash))
+        other.close()
+        with pytest.raises(CorruptStore, match="not the one read before"):
+            journal.read(3)
+
+
+def test_a_writer_notices_a_journal_that_lost_its_end(path: Path) -> None:
+    with Journal.create(path) as journal:
+        add(journal, *"abc")
+        other = apsw.Connection(str(path / "journal.db"))
+        other.execute("DELETE FROM journal WHERE seq = 3")
+        other.close()
+        with pytest.raises(CorruptStore, match="ends at operation 2"):
+            add(journal, "d")
+
+
+def test_a_journal_older_than_its_manifest_is_an_error(path: Path, tmp_path: Path) -> None:
+    with fa.open(path) as mem:
+        mem.write("Tea.")
+    for name in ("journal.db", "head"):
+        shutil.copy(path / name, tmp_path / name)
+    with fa.open(path) as mem:
+        mem.write("Milk.")
+        mem.snapshot()
+    for name in ("journal.db", "head"):
+        shutil.copy(tmp_path / name, path / name)
+    with pytest.raises(CorruptStore, match="newer than the journal"):
+        fa.open(path)
+    with pytest.warns(RuntimeWarning), fa.open(path, sync="normal") as mem:
+        assert len(mem) == 1
+
+
+def test_a_segment_of_other_rows_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before memory is taken for them."""
+    snapshot.create_folders(tmp_path)
+    segment = snapshot.write_segment(tmp_path, "dead", pa.table({"seq": [4, 8]}))
+
+    def never(*_: Any, **__: Any) -> None:
+        pytest.fail("it was read")
+
+    monkeypatch.setattr(parquet.pq.ParquetFile, "read", never)
+    with pytest.raises(CorruptStore, match="found 2 rows, expected 3"):
+        snapshot.read_segment(tmp_path, replace(segment, rows=3))
+
+
+def test_a_handle_far_behind_loads_the_snapshot(path: Path) -> None:
+    with fa.open(path) as behind, fa.open(path) as mem:
+        mem.write("Tea.", id="tea", concepts=["a", "b"])
+        assert "tea" in behind
+        for n in range(3):
+            mem.write("Milk.", id=f"n{n}", concepts=["a", "b"])
+            mem.snapshot()
+        assert len(behind) == 4
+        assert behind.links.weight("a", "b") == 4
+        assert behind.position == mem.position
+
+
+def test_a_new_notes_stability_ends_at_one() -> None:
+    rule = RetentionRule(base_stability=0.9, importance_stability=0.5)
+    mem = fa.Memory(settings=Settings.cognitive(retention=rule))
+    note = mem.get(mem.write("Tea.", importance=1.0))
+    assert note.stability == 1.0
