@@ -393,7 +393,8 @@ def run(
     tell: Callable[[str], None] | None = None,
 ) -> Tally:
     """Repeat with other seeds, by turns in both presets."""
-    tally, begun, place = Tally(), time.monotonic(), room() / "many"
+    tally, begun = Tally(), time.monotonic()
+    place = room().with_name(f"many-{os.getpid()}") / "in"
     for number in range(repeats):
         preset = ("cognitive", "counts")[(seed + number) % 2]
         start = time.monotonic()
