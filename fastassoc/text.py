@@ -7,7 +7,7 @@ depend on the live texts alone, not on the order in which they were appended or 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from fastassoc.columns import Growable
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import postings as kernels
 from fastassoc.kernels import reading
+from fastassoc.kernels.texts import FEW, Terms, Texts, best_texts
 from fastassoc.postings import Postings, PostingsView, list_sizes, zeros
 from fastassoc.scripts import characters, is_unspaced, pairs
 from fastassoc.words import STOP_WORDS, Stemmer, terms, written_terms
@@ -27,6 +28,8 @@ __all__ = ["Asked", "TextIndex", "TextView"]
 STOPPED = -1
 CHUNK = 4096  # texts tokenised at once; bounds the memory of an append
 CACHED = 1 << 20  # tokens remembered with their term
+NO_IDS, NO_IDF = np.empty(0, np.uint32), np.empty(0)
+NO_LISTS = Postings(with_values=False).view().lists
 
 
 class _Terms(dict[str, int]):
@@ -199,9 +202,11 @@ class TextView:
 
     def idfs(self, terms: NDArray[np.uint32]) -> NDArray[np.float64]:
         """The `idf` of each of some terms, float64 [len(terms)]."""
+        return np.array(self._idfs_at(self.dfs_of(terms).tolist()), np.float64)
+
+    def _idfs_at(self, dfs: list[int]) -> list[float]:
         n, log = self.n_live, math.log
-        dfs = self.dfs_of(terms).tolist()
-        return np.array([log(1.0 + (n - df + 0.5) / (df + 0.5)) for df in dfs], np.float64)
+        return [log(1.0 + (n - df + 0.5) / (df + 0.5)) for df in dfs]
 
     def asked(self, terms: Iterable[int]) -> Asked:
         """Those of some distinct terms that live texts hold."""
@@ -209,9 +214,19 @@ class TextView:
         known = [(t, i) for i, t in enumerate(map(int, terms)) if 0 <= t < n_terms]
         dfs = self.dfs_of(np.array([t for t, _ in known], np.uint32)).tolist()
         stems = self._terms.stems
-        given = sorted((stems[t], t, i) for (t, i), df in zip(known, dfs, strict=True) if df)
-        ids = np.array([t for _, t, _ in given], np.uint32)
-        return Asked(ids, self.idfs(ids), [i for _, _, i in given])
+        given = sorted((stems[t], t, i, df) for (t, i), df in zip(known, dfs, strict=True) if df)
+        idf = np.array(self._idfs_at([df for _, _, _, df in given]), np.float64)
+        return Asked(
+            np.array([t for _, t, _, _ in given], np.uint32), idf, [i for _, _, i, _ in given]
+        )
+
+    def texts(self, k1: float, b: float) -> Texts:
+        """What texts say and how it counts, as kernels take it."""
+        lists = self.postings
+        return Texts(
+            lists.lists, lists.base_values, lists.tail_values, lists.late_values,
+            lists.flat_values, self.lengths, float(self.average), float(k1), float(b),
+        )  # fmt: skip
 
     def scores(self, terms: Iterable[int], k1: float, b: float, out: NDArray[np.float64]) -> None:
         """Add the BM25 score of each text to `out`.
@@ -292,43 +307,13 @@ class TextView:
         return self.best_of(self.asked(terms), k1, b, allowed, k)
 
     def best_of(
-        self,
-        asked: Asked,
-        k1: float,
-        b: float,
-        allowed: NDArray[np.uint8],
-        k: int,
-        more: Callable[[NDArray[np.float64]], None] | None = None,
+        self, asked: Asked, k1: float, b: float, allowed: NDArray[np.uint8], k: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """As `best`, which checks what it is given; `more` adds to the scores of rows."""
-        lists = self.postings
-        if more is not None:
-            return self._best_with(more, asked, k1, b, allowed, k)
-        found: tuple[NDArray[np.int32], NDArray[np.float64]] = reading.bm25_best(
-            lists.indptr, lists.base_rows, lists.base_values, lists.tail, lists.tail_values,
-            lists.late, lists.late_values, asked.ids, asked.idf, self.lengths, self.average,
-            float(k1), float(b), allowed[: self.n_rows], k, zeros("rows", self.n_rows),
+        """As `best`, which checks what it is given."""
+        found: tuple[NDArray[np.int32], NDArray[np.float64]] = best_texts(
+            self.texts(k1, b), NO_LISTS, NO_LISTS, Terms(asked.ids, asked.idf, NO_IDS, NO_IDF),
+            allowed[: self.n_rows], -1, k, FEW, zeros("rows", self.n_rows),
         )  # fmt: skip
-        return found
-
-    def _best_with(
-        self,
-        more: Callable[[NDArray[np.float64]], None],
-        asked: Asked,
-        k1: float,
-        b: float,
-        allowed: NDArray[np.uint8],
-        k: int,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        scores = zeros("rows", self.n_rows)
-        try:
-            self._score(asked, k1, b, scores)
-            more(scores)
-            found: tuple[NDArray[np.int32], NDArray[np.float64]] = reading.top_k(
-                scores, allowed[: self.n_rows], k
-            )
-        finally:
-            scores[: self.n_rows] = 0.0
         return found
 
 

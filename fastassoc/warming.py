@@ -107,12 +107,19 @@ def _title_steps(mem: Any) -> list[Callable[[], object]]:
     return [
         lambda: mem.write_batch(
             [
-                {"text": f"w{n} w{n + 1} w{n + 2}", "subjects": [f"w{n}"], "vector": [1.0, n]}
-                for n in range(40)
+                {
+                    "id": f"n{n}",
+                    "text": f"common w{n} w{n + 1} w{n + 2}",
+                    "subjects": [f"w{n}"],
+                    "vector": [1.0, n],
+                }
+                for n in range(70)
             ]
         ),
         lambda: mem.read("w1 w9 w17 w25", rank="bridge"),
         lambda: mem.read("w1 w9 w17 w25", vector=[1.0, 0.0], rank="bridge"),
+        lambda: mem.link("n8", "n9", 0.5),
+        lambda: mem.read("common", rank="bridge"),  # notes that are all alike: it looks deeper
     ]
 
 

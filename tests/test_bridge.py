@@ -481,6 +481,19 @@ def test_notes_beyond_the_nearest_and_the_best(seed: int, monkeypatch: pytest.Mo
         world.check({**some_question(rng, list(world.rows)), "k": rng.randint(1, 4)}, near=3)
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_what_many_notes_hold_is_passed_over(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read leaves long lists out, and answers as if it had walked them."""
+    monkeypatch.setattr("fastassoc.read.bridge.FEW", 0)
+    monkeypatch.setattr("fastassoc.read.bridge.HUB", seed % 3)
+    monkeypatch.setattr("fastassoc.read.NEAREST", 3)
+    rng = random.Random(5000 + seed)
+    world = some_world(rng, World(), 14, taught=seed % 2 == 1)
+    world.configure(seeds=2, gate_notes=3, spread_seeds=2, spread_pool=3, pool=4, picks=3)
+    for _ in range(10):
+        world.check({**some_question(rng, list(world.rows)), "k": rng.randint(1, 4)}, near=3)
+
+
 def test_words_that_are_a_note_come_first() -> None:
     world = some_world(random.Random(7), World(), 6)
     world.write({"id": "a", "text": "Arlo Vex zorb"}, {"id": "b", "text": "Arlo Vex zorb"})

@@ -327,9 +327,6 @@ def test_carried_concepts(seed: int) -> None:
     assert out.tolist() == [
         [weight * there for weight, there in zip(idf, row, strict=True)] for row in held
     ]
-    sums = np.zeros(ROWS + 1)
-    kernels.add_carried(lists, about, named, weights, sums)
-    assert sums.tolist() == [*out.sum(axis=1).tolist(), 0.0]
     there = [any(world.allowed[row] and held[row][n] for row in range(ROWS)) for n in range(4)]
     assert kernels.given(lists, about, world.allowed, named).tolist() == there
 

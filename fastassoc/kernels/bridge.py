@@ -23,13 +23,16 @@ __all__ = [
     "Pick",
     "Reach",
     "about",
-    "add_carried",
     "carried",
     "cover",
     "cross",
     "given",
+    "holds",
     "mentioned",
     "reach",
+    "row_at",
+    "size_of",
+    "span",
     "strongest",
     "titled",
 ]
@@ -113,25 +116,34 @@ def _inside(value: Whole, known: NDArray[np.uint32]) -> bool:
     return bool(low < known.size and known[low] == value)
 
 
+# Loops take the arrays of lists one by one: a tuple of them is counted up and down at every call.
+
+
 @inline
-def _holds(lists: Lists, row: Whole, term: Whole) -> bool:
-    """Whether a row of the forward lists holds a term."""
+def holds(flat: NDArray[np.uint32], ptr: NDArray[np.int64], row: Whole, term: Whole) -> bool:
+    """Whether a row of forward lists holds a term."""
     found = False
-    for at in range(lists.ptr[row], lists.ptr[row + 1]):
-        if lists.flat[at] == term:
+    for at in range(ptr[row], ptr[row + 1]):
+        if flat[at] == term:
             found = True
             break
     return found
 
 
 @inline
-def _df(lists: Lists, void: Any, term: Whole) -> Whole:
+def size_of(
+    indptr: NDArray[np.int64],
+    tail: NDArray[np.uint64],
+    late: NDArray[np.uint64],
+    void: Any,
+    term: Whole,
+) -> Whole:
     """Live rows of a term: the length of its lists, less what is void."""
     term = np.int64(term)
     size = np.int64(0)
-    if term < lists.indptr.size - 1:
-        size = lists.indptr[term + 1] - lists.indptr[term]
-    size += length_of(lists.tail, term) + length_of(lists.late, term)
+    if term < indptr.size - 1:
+        size = indptr[term + 1] - indptr[term]
+    size += length_of(tail, term) + length_of(late, term)
     if term < void.size:
         size -= np.int64(void[term])
     return size
@@ -141,10 +153,11 @@ def _mentioned(
     index: Index, rows: NDArray[np.int64], named: NDArray[np.uint32], out: NDArray[np.bool_]
 ) -> None:
     """Which of some concepts each row mentions, into `out` bool [m, q]."""
+    scan_of, flat, ptr = index.scan_of, index.mentions.flat, index.mentions.ptr
     for i in range(rows.size):
-        scan = np.int64(index.scan_of[rows[i]])
+        scan = np.int64(scan_of[rows[i]])
         for q in range(named.size):
-            out[i, q] = scan >= 0 and _holds(index.mentions, scan, named[q])
+            out[i, q] = scan >= 0 and holds(flat, ptr, scan, named[q])
 
 
 mentioned = jit(_mentioned)
@@ -158,9 +171,10 @@ def _about(
     out: NDArray[np.float64],
 ) -> None:
     """The idf of each named concept that each row declares, else 0, into `out` float64 [m, q]."""
+    flat, ptr = subjects.flat, subjects.ptr
     for i in range(rows.size):
         for j in range(named.size):
-            out[i, j] = idf[j] if _holds(subjects, rows[i], named[j]) else 0.0
+            out[i, j] = idf[j] if holds(flat, ptr, rows[i], named[j]) else 0.0
 
 
 about = jit(_about)
@@ -169,9 +183,11 @@ about = jit(_about)
 def _titled(index: Index, rule: Reach, rows: NDArray[np.int64]) -> int:
     """How many rows declare a subject that is on no more notes than `Reach.hub`."""
     many = 0
+    flat, ptr, void, lists = index.subjects.flat, index.subjects.ptr, index.void, index.mentions
+    indptr, tail, late, hub = lists.indptr, lists.tail, lists.late, rule.hub
     for i in range(rows.size):
-        for at in range(index.subjects.ptr[rows[i]], index.subjects.ptr[rows[i] + 1]):
-            if _df(index.mentions, index.void, index.subjects.flat[at]) <= rule.hub:
+        for at in range(ptr[rows[i]], ptr[rows[i] + 1]):
+            if size_of(indptr, tail, late, void, flat[at]) <= hub:
                 many += 1
                 break
     return many
@@ -192,9 +208,11 @@ def _carried(
     out: NDArray[np.float64],
 ) -> None:
     """The idf of each concept that each row carries and does not declare, into float64 [m, c]."""
+    flat, ptr, own, own_ptr = lists.flat, lists.ptr, subjects.flat, subjects.ptr
     for i in range(rows.size):
+        row = rows[i]
         for j in range(ids.size):
-            held = _holds(lists, rows[i], ids[j]) and not _holds(subjects, rows[i], ids[j])
+            held = holds(flat, ptr, row, ids[j]) and not holds(own, own_ptr, row, ids[j])
             out[i, j] = idf[j] if held else 0.0
 
 
@@ -202,14 +220,20 @@ carried = jit(_carried)
 
 
 @inline
-def _span(lists: Lists, part: Whole, term: Whole) -> tuple[Whole, Whole]:
+def span(
+    indptr: NDArray[np.int64],
+    tail: NDArray[np.uint64],
+    late: NDArray[np.uint64],
+    part: Whole,
+    term: Whole,
+) -> tuple[Whole, Whole]:
     """Where the entries of a term lie in its base (0), tail (1) or late (2) list."""
-    run = lists.tail if part == 1 else lists.late
+    run = tail if part == 1 else late
     low: Whole = np.int64(0)
     high: Whole = np.int64(0)
     if part == 0:
-        if term < lists.indptr.size - 1:
-            low, high = lists.indptr[term], lists.indptr[term + 1]
+        if term < indptr.size - 1:
+            low, high = indptr[term], indptr[term + 1]
     elif run.size > 0:
         low = np.int64(first_at(run, np.uint64(term) << np.uint64(32)))
         high = np.int64(first_at(run, np.uint64(term + 1) << np.uint64(32)))
@@ -217,11 +241,17 @@ def _span(lists: Lists, part: Whole, term: Whole) -> tuple[Whole, Whole]:
 
 
 @inline
-def _row_at(lists: Lists, part: Whole, at: Whole) -> Whole:
+def row_at(
+    rows: NDArray[np.int32],
+    tail: NDArray[np.uint64],
+    late: NDArray[np.uint64],
+    part: Whole,
+    at: Whole,
+) -> Whole:
     """The row of an entry of one of these lists."""
     if part == 0:
-        return np.int64(lists.rows[at])
-    run = lists.tail if part == 1 else lists.late
+        return np.int64(rows[at])
+    run = tail if part == 1 else late
     return np.int64(run[at] & LAST)
 
 
@@ -230,12 +260,17 @@ def _given(
 ) -> NDArray[np.bool_]:
     """Whether an allowed row carries each concept and does not declare it, bool [c]."""
     out = np.zeros(ids.size, np.bool_)
+    indptr, rows, tail, late = lists.indptr, lists.rows, lists.tail, lists.late
+    flat, ptr, none = subjects.flat, subjects.ptr, np.empty(0, np.int64)
     for i in range(ids.size):
+        carrying = size_of(indptr, tail, late, none, ids[i])
+        if carrying == size_of(subjects.indptr, subjects.tail, subjects.late, none, ids[i]):
+            continue  # whoever carries it declares it
         for part in range(3):
-            low, high = _span(lists, part, np.int64(ids[i]))
+            low, high = span(indptr, tail, late, part, np.int64(ids[i]))
             for j in range(low, high):
-                row = _row_at(lists, part, j)
-                if allowed[row] != 0 and not _holds(subjects, row, ids[i]):
+                row = row_at(rows, tail, late, part, j)
+                if allowed[row] != 0 and not holds(flat, ptr, row, ids[i]):
                     out[i] = True
                     break
             if out[i]:
@@ -244,26 +279,6 @@ def _given(
 
 
 given = jit(_given)
-
-
-def _add_carried(
-    lists: Lists,
-    subjects: Lists,
-    ids: NDArray[np.uint32],
-    idf: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
-    """Add the idf of each concept to the rows that carry it and do not declare it."""
-    for i in range(ids.size):
-        for part in range(3):
-            low, high = _span(lists, part, np.int64(ids[i]))
-            for j in range(low, high):
-                row = _row_at(lists, part, j)
-                if not _holds(subjects, row, ids[i]):
-                    out[row] += idf[i]
-
-
-add_carried = jit(_add_carried)
 
 
 # -- ways to other notes --------------------------------------------------------------------------
@@ -284,12 +299,14 @@ def _concepts_from(
     ids = np.empty(stop - first, np.uint32)
     weights = np.empty(stop - first, np.float64)
     used = 0
+    flat, void, most = index.mentions.flat, index.void, rule.most
+    indptr, tail, late = index.mentions.indptr, index.mentions.tail, index.mentions.late
     for at in range(first, stop):
-        concept = index.mentions.flat[at]
+        concept = flat[at]
         if _inside(concept, asked):
             continue
-        df = _df(index.mentions, index.void, concept)
-        if df <= rule.most:
+        df = size_of(indptr, tail, late, void, concept)
+        if df <= most:
             ids[used] = concept
             weights[used] = 1.0 / math.sqrt(np.float64(df))
             used += 1
@@ -313,14 +330,16 @@ def _stems_from(
     ids = np.empty(stop - first, np.uint32)
     weights = np.empty(stop - first, np.float64)
     used = 0
+    flat, removed, capitals, most = index.stems.flat, index.removed, index.capitals, rule.most
+    indptr, tail, late = index.stems.indptr, index.stems.tail, index.stems.late
     for at in range(first, stop):
-        stem = index.stems.flat[at]
-        df = _df(index.stems, index.removed, stem)
-        if df < 2 or df > rule.most or _inside(stem, asked):
+        stem = flat[at]
+        df = size_of(indptr, tail, late, removed, stem)
+        if df < 2 or df > most or _inside(stem, asked):
             continue
         factor = rule.stem
         if rich:
-            capital = 2 * index.capitals[stem, 0] > index.capitals[stem, 1]
+            capital = 2 * capitals[stem, 0] > capitals[stem, 1]
             factor = rule.capital_stem if capital else rule.plain_stem
         ids[used] = stem
         weights[used] = factor * (1.0 / math.sqrt(np.float64(df)))
@@ -334,8 +353,9 @@ def _room(lists: Lists, ids: NDArray[np.uint32]) -> Whole:
     """Entries of the lists of some terms, void ones included."""
     room = np.int64(0)
     none = np.empty(0, np.int64)
+    indptr, tail, late = lists.indptr, lists.tail, lists.late
     for i in range(ids.size):
-        room += _df(lists, none, ids[i])
+        room += size_of(indptr, tail, late, none, ids[i])
     return room
 
 
@@ -353,13 +373,14 @@ def _walk(
     used: Whole,
 ) -> Whole:
     """Add the weight of each term to its allowed rows; those whose sum was 0 are noted."""
+    indptr, base, tail, late = lists.indptr, lists.rows, lists.tail, lists.late
     for i in range(ids.size):
         term = np.int64(ids[i])
         gain = factor * weights[i]
         for part in range(3):
-            low, high = _span(lists, part, term)
+            low, high = span(indptr, tail, late, part, term)
             for j in range(low, high):
-                row = _row_at(lists, part, j)
+                row = row_at(base, tail, late, part, j)
                 if mapped:
                     row = np.int64(rows_of[row])
                 if row < 0 or allowed[row] == 0:
@@ -539,9 +560,12 @@ def _strongest(
     found = np.empty(256, np.uint32)
     found_shares = np.empty(256, np.float64)
     used = 0
+    flat, begins = index.mentions.flat, index.mentions.ptr
+    own, own_ptr, scan_of = index.subjects.flat, index.subjects.ptr, index.scan_of
+    said, said_ptr = index.stems.flat, index.stems.ptr
     for pair in range(rows.size):
         row = rows[pair]
-        scan = np.int64(index.scan_of[row])
+        scan = np.int64(scan_of[row])
         for by_stem in (False, True):
             if by_stem:
                 ids, weights = _stems_from(index, rule, sources[pair], asked_stems)
@@ -551,12 +575,12 @@ def _strongest(
             for i in range(ids.size):
                 factor = 0.0
                 if by_stem:
-                    if _holds(index.stems, row, ids[i]):
+                    if holds(said, said_ptr, row, ids[i]):
                         factor = rule.mention
                 else:
-                    if scan >= 0 and _holds(index.mentions, scan, ids[i]):
+                    if scan >= 0 and holds(flat, begins, scan, ids[i]):
                         factor += rule.mention
-                    if _holds(index.subjects, row, ids[i]):
+                    if holds(own, own_ptr, row, ids[i]):
                         factor += rule.subject
                 shares[i] = weights[i] * factor
             least = 0.0
@@ -586,12 +610,12 @@ strongest = jit(_strongest)
 
 
 @inline
-def _share_subject(subjects: Lists, a: Whole, b: Whole) -> bool:
+def _share_subject(flat: NDArray[np.uint32], ptr: NDArray[np.int64], a: Whole, b: Whole) -> bool:
     """Whether two rows declare a subject in common."""
-    for at in range(subjects.ptr[a], subjects.ptr[a + 1]):
-        if _holds(subjects, b, subjects.flat[at]):
-            return True
-    return False
+    found = False
+    for at in range(ptr[a], ptr[a + 1]):
+        found = found or holds(flat, ptr, b, flat[at])
+    return found
 
 
 def _cover(
@@ -641,6 +665,8 @@ def _cover(
     held = np.zeros(n_words, np.bool_)
     mentioned = np.zeros(named.size, np.bool_)
     values = np.empty(m, np.float64)
+    own, own_ptr, loss, gain = index.subjects.flat, index.subjects.ptr, pick.loss, pick.gain
+    flat, ptr = index.mentions.flat, index.mentions.ptr
     for place in range(m):
         places[rows[place]] = place + 1.0
     for n in range(1, many):
@@ -655,12 +681,12 @@ def _cover(
                     source[place] = last
         scan = np.int64(index.scan_of[rows[last]])
         for q in range(named.size):
-            if scan >= 0 and _holds(index.mentions, scan, named[q]):
+            if scan >= 0 and holds(flat, ptr, scan, named[q]):
                 mentioned[q] = True
         for t in range(n_words):
             held[t] = held[t] or words[last, t] > 0.0
         for i in range(m):
-            if _share_subject(index.subjects, rows[last], rows[i]):
+            if _share_subject(own, own_ptr, rows[last], rows[i]):
                 for t in range(n_words):
                     same[i, t] = same[i, t] or words[last, t] > 0.0
             covered, repeated, fresh, missing = 0.0, 0.0, 0.0, 0.0
@@ -674,8 +700,8 @@ def _cover(
             for q in range(named.size):
                 if not mentioned[q]:
                     missing += subjects[i, q]
-            value = scores[i] - pick.loss * (pick.covered * covered + pick.same * repeated)
-            value += pick.gain * best[i] * (pick.base + fresh)
+            value = scores[i] - loss * (pick.covered * covered + pick.same * repeated)
+            value += gain * best[i] * (pick.base + fresh)
             values[i] = value + pick.open * missing
         for before in range(n):
             values[picks[before]] = -math.inf

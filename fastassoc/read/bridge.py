@@ -9,31 +9,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastassoc.kernels import asked as asked_kernels
 from fastassoc.kernels import bridge as kernels
-from fastassoc.kernels.board import (
-    absent,
-    first_allowed,
-    first_places,
-    merge_board,
-    most_held,
-    row_sums,
-    spread_places,
-)
-from fastassoc.kernels.bridge import Index, Pick, Reach
+from fastassoc.kernels.asked import HUB, Rule
+from fastassoc.kernels.board import first_places, most_held
+from fastassoc.kernels.bridge import Index, Reach
+from fastassoc.kernels.texts import FEW, Terms
 from fastassoc.mentionindex import MentionView
-from fastassoc.postings import gather, zeros
+from fastassoc.postings import zeros
 from fastassoc.query import Query
 from fastassoc.read.carried import Carried
 from fastassoc.read.learned import PARTS as TAUGHT
 from fastassoc.read.learned import Learned
-from fastassoc.read.lookup import Lookup, inside
+from fastassoc.read.lookup import inside
 from fastassoc.read.ranks import Parts, Scored, Way
 from fastassoc.read.scan import Scan
-from fastassoc.settings import Settings
+from fastassoc.settings import BridgeRule, Settings
 from fastassoc.state import StateView
 from fastassoc.text import TextView
 
@@ -42,8 +39,9 @@ __all__ = ["score_bridge"]
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float64]
 PARTS = ("vector", "text", "concept", "subject", "bridge", "pin", "cover", *TAUGHT, "links")
-NO_ROWS = np.empty(0, np.int64)
+NO_ROWS, NO_SCORES = np.empty(0, np.int64), np.empty(0)
 MANY = 1 << 62  # concepts: no note has so many
+CONSTANTS = get_type_hints(Rule)  # name to type
 TOLD = 3  # concepts of a path, at most
 
 
@@ -54,22 +52,9 @@ def score_bridge(
     if view.text is None or view.mentions is None:
         raise ValueError("the bridge reads the text index")
     board = Board(view, view.text, view.mentions, settings, found)
-    board.begin(pool)
-    first = board.firsts(board.first, max(query.k, board.depth))
-    first = first[board.first[first] > 0.0]  # notes with nothing are no answer, come what may
-    direct = set(board.rows[first[: query.k]].tolist())
     learned = Learned(view, view.text, view.mentions, settings, found, now)
-    seeds, a = Seeds(board, learned), 0.0
-    if len(first):
-        board.settle(first)
-        a = gate(board) if settings.bridge.cover else 0.0
-        taken = board.rows[first[: settings.bridge.seeds]].tolist()
-        if a > 0.0:
-            taken += [row for row in spread_seeds(board, first, a) if row not in taken]
-        seeds.cross(taken)
-    pin(board)
-    if a > 0.0:
-        cover(board, seeds, a)
+    seeds, direct = board.answer(query.k, pool)
+    ways = Ways(board, learned, seeds)
     add_learned(board, learned)
     links(board, now, pool)
     places = board.firsts(board.score, pool)
@@ -93,9 +78,16 @@ def score_bridge(
         lambda row, score, asked: made[row],
         {row: totals[row] for row in found.exact},
         coverage=board.coverage(),
-        way=seeds.tell(made).__getitem__,
-        reached=seeds.reached,
+        way=ways.tell(made).__getitem__,
+        reached=ways.reached,
     )
+
+
+@lru_cache
+def constants(rule: BridgeRule) -> Rule:
+    """The constants of a rule as kernels take them."""
+    given = {name: kind(getattr(rule, name)) for name, kind in CONSTANTS.items() if name != "depth"}
+    return Rule(depth=max(rule.seeds, rule.gate_notes, rule.spread_pool, rule.pool), **given)
 
 
 class Board:
@@ -110,7 +102,8 @@ class Board:
     words : float64 [m, t]
         BM25 weight of each of the question's words, then of the concepts that are `Carried`, by the
         best note's sum.
-    parts : dict of str to float64 [m]
+    table : float64 [parts, m]
+        The `PARTS` of each score.
     beyond : float
         The most that a note can have which is not there.
     """
@@ -126,122 +119,91 @@ class Board:
         self.view, self.text, self.mentions = view, text, mentions
         self.settings, self.rule, self.found = settings, settings.bridge, found
         # sums of floats go by name or by weight: numbers come from history
-        self.asked_words = text.asked(found.terms)
+        asked = self.asked_words = text.asked(found.terms)
         self.named = np.array(sorted(found.named, key=view.vocabulary.key), np.uint32)
-        self.named_idf = mentions.idfs(self.named)
-        self.carried = Carried(view, text, found, self.named, self.named_idf)
-        self.idf = np.concatenate([self.asked_words.idf, self.carried.idf])
+        named_idf = mentions.idfs(self.named)
+        self.carried = Carried(view, text, found, self.named, named_idf)
+        self.idf = np.concatenate([asked.idf, self.carried.idf])
         rule = self.rule
-        self.depth = max(rule.seeds, rule.gate_notes, rule.spread_pool, rule.pool)
         self.index = Index(
             mentions.postings.lists, mentions.rows_of, mentions.scan_of, mentions.void,
             view.notes.subjects.lists, text.postings.lists, text.removed, text.capitals,
         )  # fmt: skip
         hub = max(rule.hub_least, rule.hub_share * mentions.n_live)
         self.reach = Reach(
-            float(min(rule.max_df, hub)), float(hub), rule.mention, rule.subject,
-            rule.saturation, rule.stem, rule.capital_stem, rule.plain_stem,
+            float(min(rule.max_df, hub)), float(hub), rule.mention, rule.subject, rule.saturation,
+            rule.stem, rule.capital_stem, rule.plain_stem,
             rule.rich_concepts if rule.capitals else MANY,
         )  # fmt: skip
-        self.rows = NO_ROWS
-        self.words = np.zeros((0, len(self.idf)))
-        self.parts = {name: np.zeros(0) for name in PARTS}
+        self._knows = asked_kernels.Knows(
+            self.index, text.texts(settings.bm25_k1, settings.bm25_b), view.notes.postings.lists,
+            found.allowed, self.reach, constants(rule), math.log(1.0 + mentions.n_live),
+        )  # fmt: skip
         self.asked = frozenset(found.named)
         self.asked_ids, self.asked_terms = np.sort(self.named), np.sort(found.terms)
-        near, cosines = found.near or (NO_ROWS, np.zeros(0))
-        cosines = np.maximum(cosines, 0.0)
-        self._near = Lookup(near, cosines)
-        self._highest = float(cosines[0]) if len(near) else 0.0
-        self._rest = float(cosines[-1]) if found.more else 0.0  # of every note further away
-        self._top, self._n, self._all = 1.0, 0, True
+        near, cosines = found.near or (NO_ROWS, NO_SCORES)
+        order = near.argsort()
+        kept = np.maximum(cosines, 0.0)
+        self._highest = float(kept[0]) if len(near) else 0.0
+        rest = float(kept[-1]) if found.more else 0.0  # of every note further away
+        self._asks = asked_kernels.Found(
+            Terms(asked.ids, asked.idf, self.carried.ids, self.carried.idf), self.named, named_idf,
+            self.asked_ids, self.asked_terms, near[order], kept[order], self._highest, rest,
+            int(np.count_nonzero(cosines > rest)), np.array(found.exact, np.int64),
+        )  # fmt: skip
+        self._further = rule.flat_share * (rest / self._highest) if self._highest else 0.0
+        self._n, self._all = 0, True
         self.beyond, self.now = 0.0, 0
         self.titled, self.open = False, math.inf  # without words nothing is closed
-        self._subjects = Lookup(NO_ROWS, np.zeros(0))
-        self.subject_top = 1.0
 
-    def begin(self, pool: int) -> None:
-        """Take in the nearest notes, the best by text, and those about a named concept."""
-        view, found = self.view, self.found
-        near = NO_ROWS if found.near is None else found.near[0]
-        best = NO_ROWS
-        if len(self.idf):
-            # a note beyond these has as many before it, whatever k is
-            self._n = max(pool, self.depth) + len(near)
-            best = self._best()
-            self._top = float(row_sums(self._weights(best[:1]))[0]) if len(best) else 1.0
-            self._top = self._top or 1.0
-        if len(self.named):
-            rows, sums = gather(view.notes.subjects, self.named, self.named_idf, found.allowed)
-            self._subjects = Lookup(rows, sums)
-            self.subject_top = float(sums.max()) if len(sums) else 1.0
-        self.add(np.concatenate([near, best, self._subjects.keys, np.array(found.exact, np.int64)]))
-        need, rest = max(pool, self.depth), self._rest
-        if rest and found.near and np.count_nonzero(found.near[1] > rest) < need:
-            # all notes beyond the nearest are as near as the last: the first written come first
-            self.add(first_allowed(found.allowed, need))
-        self._bound(best)
+    def answer(self, k: int, pool: int) -> tuple[Seeds, set[int]]:
+        """Bring together the notes that can come first, with all that leads to them.
 
-    def _best(self) -> Rows:
-        """The first `_n` notes by what they say and carry."""
-        options = self.settings.bm25_k1, self.settings.bm25_b
-        more = self.carried.add if len(self.carried.ids) else None
-        rows, _ = self.text.best_of(self.asked_words, *options, self.found.allowed, self._n, more)
-        return rows.astype(np.int64)
+        Also gives the rows that are among the first k by themselves.
+        """
+        allowed = self.found.allowed
+        self.rows, self.words, self.table, sources, picks, led, direct, numbers = (
+            asked_kernels.answer(
+                self._knows, self._asks, len(PARTS), k, pool, FEW, HUB,
+                zeros("rows", len(allowed)), zeros("places", len(allowed)),
+            )
+        )  # fmt: skip
+        self._top, self._subject_top, last, titled, self.open, n = numbers.tolist()
+        self._n, self.titled = int(n), bool(titled)
+        self._bound(last)
+        picked = zip(picks.tolist(), led.tolist(), strict=True)
+        seeds = Seeds(self.rows, sources, {row: source for row, source in picked if source >= 0})
+        return seeds, set(direct.tolist())
 
-    def _bound(self, best: Rows) -> None:
-        rest = self._rest / self._highest if self._highest else 0.0
-        self.beyond = self.rule.flat_share * rest
-        self._all = not len(self.idf) or len(best) < self._n
-        if not self._all:
-            last = self.place(int(best[-1]))
-            self.beyond += float(self.parts["text"][last] + self.parts["concept"][last])
+    def _bound(self, last: float) -> None:
+        self._all = last < 0.0
+        # sums in another order may be a little less
+        self.beyond = self._further + max(0.0, last) * (1.0 + 1e-12)
 
     def deepen(self) -> bool:
         """Take in as many notes again by text; False where all are there."""
         if self._all:
             return False
         self._n *= 2
-        best = self._best()
-        self.add(best)
-        self._bound(best)
+        rows, _, _, last = asked_kernels.begin(
+            self._knows, self._asks, self._n, FEW, HUB, zeros("rows", len(self.found.allowed))
+        )
+        self.add(rows)
+        self._bound(last)
         return True
-
-    def _weights(self, rows: Rows) -> Scores:
-        """By word what rows say, then by concept what they carry, float64 [m, t + c]."""
-        options = self.settings.bm25_k1, self.settings.bm25_b
-        said = self.text.weights_of(rows, self.asked_words, *options)
-        if not len(self.carried.ids):
-            return said
-        return np.concatenate([said, self.carried.weights(rows)], axis=1)
 
     def add(self, rows: Rows) -> None:
         """Take in allowed rows that are not there yet."""
-        new = absent(rows, self.rows)
-        if not len(new):
-            return
-        weights = self._weights(new)
-        share, highest = self.rule.flat_share, self._highest
-        said = len(self.asked_words.ids)
-        made = {"text": (1.0 - share) * (row_sums(weights[:, :said]) / self._top)}
-        if len(self.carried.ids):  # both together are 1 for the best
-            made["concept"] = (1.0 - share) * (row_sums(weights[:, said:]) / self._top)
-        if len(self._subjects.keys):
-            about = self._subjects.of(new) / self.subject_top
-            made["subject"] = self.rule.subject_weight * about
-        if highest:
-            made["vector"] = share * (self._near.of(new, self._rest) / highest)
-        nothing = np.zeros(len(new))
-        fresh = np.array([made.get(name, nothing) for name in self.parts])
-        size = len(self.rows) + len(new)
-        merged = (
-            np.empty(size, np.int64),
-            np.empty((size, self.words.shape[1])),
-            np.empty((len(fresh), size)),
-        )
-        held = self.rows, self.words, np.array(list(self.parts.values()))
-        merge_board(*held, new, weights / self._top, fresh, *merged)
-        self.rows, self.words, table = merged
-        self.parts = dict(zip(self.parts, table, strict=True))
+        if len(rows):
+            self.rows, self.words, self.table = asked_kernels.take_in(
+                self._knows, self._asks, self._top, self._subject_top, self.rows, self.words,
+                self.table, rows,
+            )  # fmt: skip
+
+    def part(self, name: str) -> Scores:
+        """The part with a name of each note; may be written to."""
+        row: Scores = self.table[PARTS.index(name)]
+        return row
 
     def place(self, row: int) -> int:
         """Where a row is, -1 for one that is not there."""
@@ -255,20 +217,10 @@ class Board:
         return places
 
     @property
-    def flat(self) -> Scores:
-        """Nearness, words, and the concepts that notes carry."""
-        return self.parts["vector"] + self.parts["text"] + self.parts["concept"]
-
-    @property
-    def first(self) -> Scores:
-        """What a note has by itself."""
-        return self.flat + self.parts["subject"]
-
-    @property
     def score(self) -> Scores:
         """The sum of all parts so far."""
         total = np.zeros(len(self.rows))
-        for column in self.parts.values():
+        for column in self.table:
             total += column
         return total
 
@@ -292,15 +244,6 @@ class Board:
             sure += rule.sure_length * min(len(found.sought), 20) + rule.sure_vector
         return 1.0 / (1.0 + math.exp(-sure))
 
-    def settle(self, first: Rows) -> None:
-        """See whether the first notes have titles, and how much of the question they leave open."""
-        top = first[: self.rule.gate_notes]
-        titled = kernels.titled(self.index, self.reach, self.rows[top])
-        self.titled = titled >= self.rule.titled_share * len(top)
-        if len(self.idf):
-            left = ((self.words[top] == 0.0) * self.idf).sum(axis=1).min()
-            self.open = float(left) / math.log(1.0 + self.mentions.n_live)
-
     def closed(self, share: float) -> float:
         """`share` where one of the first notes holds all words, up to 1 where none nearly does."""
         return share + (1.0 - share) * min(1.0, self.open / self.rule.closed_width)
@@ -313,28 +256,21 @@ class Board:
     def parts_of(self, rows: Sequence[int], least: str = "text") -> dict[int, Parts]:
         """By row, the parts of its score that are not 0; `least` where there is none."""
         places = self.rows.searchsorted(rows)
-        columns = [column[places].tolist() for column in self.parts.values()]
         made: dict[int, Parts] = {}
-        for row, values in zip(rows, zip(*columns, strict=True), strict=True):
-            held = {name: part for name, part in zip(self.parts, values, strict=True) if part}
+        for row, values in zip(rows, self.table[:, places].T.tolist(), strict=True):
+            held = {name: part for name, part in zip(PARTS, values, strict=True) if part}
             made[row] = held or {least: 0.0}
         return made
 
     def lender(self, row: int) -> int:
         """The linked note that lent most to a note to which one did."""
-        lent = self.parts["links"]
+        lent = self.part("links")
         least = self.settings.note_links.threshold
         others = self.view.note_links.neighbours(row, min_weight=least, now=self.now)[0].tolist()
         score = self.score - lent
         there: list[int] = [other for other in others if self.place(other) >= 0]
         worth = {other: round(float(score[self.place(other)]), 12) for other in there}
         return max(there, key=lambda other: (worth[other], -other))
-
-    def worth(self, places: Rows) -> Scores:
-        """How much notes count as seeds, p(h)."""
-        first, named = self.first, self.mentioned(self.rows[places]).any(axis=1)
-        share: Scores = (first[places] / first.max()) ** self.rule.seed_power
-        return np.where(named, share, share * self.rule.unnamed)
 
     def mentioned(self, rows: Rows) -> NDArray[np.bool_]:
         """Which of the question's concepts each row mentions, by name, bool [m, q]."""
@@ -343,53 +279,41 @@ class Board:
             kernels.mentioned(self.index, rows, self.named, out)
         return out
 
-    def about(self, rows: Rows) -> Scores:
-        """The idf of each of the question's concepts that is a subject of a row, [m, q]."""
-        out = np.zeros((len(rows), len(self.named)))
-        if len(self.named):
-            kernels.about(self.index.subjects, rows, self.named, self.named_idf, out)
-        return out
-
 
 class Seeds:
-    """Notes from which others are reached, and how."""
+    """Notes from which others were reached.
 
-    def __init__(self, board: Board, learned: Learned) -> None:
-        self._board, self._learned = board, learned
-        self._sources = NO_ROWS, NO_ROWS  # rows, and the seed that led to each, -1 for none
-        self._picked: dict[int, int] = {}
+    Parameters
+    ----------
+    rows, sources : int64 [m]
+        Notes, ascending, and the seed that led to each, -1 for none.
+    picked : dict of int to int
+        The pick that led to a note, which counts for more.
+    """
+
+    def __init__(self, rows: Rows, sources: Rows, picked: dict[int, int]) -> None:
+        self._rows, self._sources, self._picked = rows, sources, picked
+
+    def to(self, rows: Sequence[int]) -> dict[int, int]:
+        """What led to each of some notes, where anything did."""
+        found: dict[int, int] = {}
+        if not len(self._rows):
+            return found
+        places = np.minimum(self._rows.searchsorted(rows), len(self._rows) - 1)
+        there, sources = self._rows[places].tolist(), self._sources[places].tolist()
+        for row, own, seed in zip(rows, there, sources, strict=True):
+            source = self._picked.get(row, seed if own == row else -1)
+            if source >= 0:
+                found[row] = source
+        return found
+
+
+class Ways:
+    """How notes were reached."""
+
+    def __init__(self, board: Board, learned: Learned, seeds: Seeds) -> None:
+        self._board, self._learned, self._seeds = board, learned, seeds
         self.reached: dict[int, float] = dict.fromkeys(board.asked, 1.0)
-
-    def cross(self, seeds: Sequence[int]) -> None:
-        """Reach other notes from the seeds; each gains by its best way."""
-        board, rule, allowed = self._board, self._board.rule, self._board.found.allowed
-        rows = np.array(seeds, np.int64)
-        reached, likeness, ptr = kernels.reach(
-            board.index, board.reach, rows, board.asked_ids, board.asked_terms, allowed,
-            zeros("rows", len(allowed)),
-        )  # fmt: skip
-        board.add(reached)
-        base = rule.base * (board.closed(rule.closed) if board.titled else 1.0)
-        places = board.rows.searchsorted(rows)
-        best, source = np.zeros(len(board.rows)), np.full(len(board.rows), -1, np.int64)
-        kernels.cross(
-            board.rows, board.words, places, board.worth(places), reached, likeness, ptr,
-            base, zeros("places", len(allowed)), best, source,
-        )  # fmt: skip
-        board.parts["bridge"][:] = rule.weight * best
-        self._sources = board.rows, np.append(rows, -1)[source]
-
-    def came_from(self, row: int, source: int) -> None:
-        """Say which pick led to a note."""
-        self._picked[row] = source
-
-    def source_of(self, row: int) -> int | None:
-        """The pick or seed that led to a note."""
-        rows, sources = self._sources
-        place = int(rows.searchsorted(row))
-        found = int(sources[place]) if place < len(rows) and rows[place] == row else -1
-        found = self._picked.get(row, found)
-        return None if found < 0 else found
 
     def tell(self, made: Mapping[int, Parts]) -> dict[int, list[Way]]:
         """How the question led to notes: over its own concepts, or by a seed over what it names.
@@ -399,8 +323,7 @@ class Seeds:
         """
         board = self._board
         key = board.view.vocabulary.key
-        sources = {row: self.source_of(row) for row in made}
-        led = {row: source for row, source in sources.items() if source is not None}
+        led = self._seeds.to(list(made)) if made else {}
         asked_in = self._asked_in([*made, *led.values()])
         taught = self._learned.shares
         ways: dict[int, list[Way]] = {}
@@ -461,68 +384,13 @@ class Seeds:
         }
 
 
-def pin(board: Board) -> None:
-    """Keep the first note by nearness and words in front: easy questions stay easy."""
-    flat = board.flat
-    if not board.rule.pin or not len(flat):
-        return
-    place = int(flat.argmax())
-    if flat[place] > 0.0:
-        score = board.score
-        board.parts["pin"][place] = max(0.0, score.max() + board.rule.pin_lift - score[place])
-
-
 def add_learned(board: Board, learned: Learned) -> None:
     """Add what outcomes taught, after the pin, so that a note rated wrong can leave first place."""
+    if not len(learned.rows):
+        return
     board.add(learned.rows)
     for name, gain in zip(TAUGHT, (learned.notes, learned.concepts), strict=True):
-        board.parts[name] = gain.of(board.rows)
-
-
-# -- the covering pick ----------------------------------------------------------------------------
-
-
-def gate(board: Board) -> float:
-    """How much of the question the first notes leave open, in [0, 1]; 0 unless they have titles."""
-    rule = board.rule
-    if not len(board.idf) or not board.titled:
-        return 0.0
-    return min(1.0, max(0.0, (board.open - rule.gate_least) / rule.gate_width))
-
-
-def spread_seeds(board: Board, first: Rows, a: float) -> list[int]:
-    """Seeds that cover one another's words and subjects the least."""
-    rule, pool = board.rule, first[: board.rule.spread_pool]
-    taken = spread_places(
-        board.words[pool], board.about(board.rows[pool]), board.first[pool], rule.spread_seeds,
-        a * rule.spread_words, a * rule.spread_subjects / board.subject_top,
-    )  # fmt: skip
-    return list(board.rows[pool[taken]].tolist())
-
-
-def cover(board: Board, seeds: Seeds, a: float) -> None:
-    """Choose the first notes together, and deal the scores of the pool along the new order."""
-    rule, allowed = board.rule, board.found.allowed
-    score = board.score
-    pool = board.firsts(score, rule.pool)
-    pool = pool[score[pool] > 0.0]
-    rows, base = board.rows[pool], score[pool]
-    log_n = math.log(1.0 + board.mentions.n_live)
-    pick = Pick(
-        rule.picks, rule.base, a * rule.pick_loss, rule.pick_covered, rule.pick_same,
-        a * rule.pick_gain, a * rule.pick_open / log_n,
-    )  # fmt: skip
-    picks, sources = kernels.cover(
-        board.index, board.reach, pick, rows, board.words[pool], base, board.worth(pool),
-        board.about(rows), board.named, board.asked_ids, board.asked_terms, allowed,
-        zeros("rows", len(allowed)), zeros("places", len(allowed)),
-    )  # fmt: skip
-    for place, source in zip(picks.tolist(), sources.tolist(), strict=True):
-        if source >= 0:
-            seeds.came_from(int(rows[place]), int(rows[source]))
-    dealt = np.sort(base)[::-1] - rule.deal * np.arange(len(rows))
-    order = np.concatenate([picks, np.delete(np.arange(len(rows)), picks)])
-    board.parts["cover"][pool[order]] = dealt - base[order]
+        board.part(name)[:] = gain.of(board.rows)
 
 
 # -- links between notes --------------------------------------------------------------------------
@@ -574,7 +442,7 @@ def links(board: Board, now: int, pool: int) -> None:
                 pairs = True
                 board.add(first_pairs(board, least, now, pool))
                 continue
-        board.parts["links"] = gain
+        board.part("links")[:] = gain
         return
 
 

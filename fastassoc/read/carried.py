@@ -12,7 +12,6 @@ from fastassoc.text import TextView
 
 __all__ = ["Carried"]
 
-Rows = NDArray[np.int64]
 Scores = NDArray[np.float64]
 
 
@@ -47,14 +46,13 @@ class Carried:
         named: NDArray[np.uint32],
         idf: Scores,
     ) -> None:
-        self._lists, self._subjects = view.notes.postings.lists, view.notes.subjects.lists
-        self._allowed = found.allowed
+        lists, subjects = view.notes.postings.lists, view.notes.subjects.lists
         given = view.notes.declared
         known = np.zeros(len(named), np.bool_)
         inside = named < len(given)
         known[inside] = given[named[inside]] > 0
         if known.any():
-            known &= kernels.given(self._lists, self._subjects, found.allowed, named)
+            known &= kernels.given(lists, subjects, found.allowed, named)
         self.ids, self.idf = named[known], idf[known]
         unknown: set[str] = set()
         self.asked_idf = 0.0
@@ -65,14 +63,3 @@ class Carried:
                 self.asked_idf += weight
         if unknown:
             self.asked_idf -= len(unknown) * text.idf(-1)
-
-    def weights(self, rows: Rows) -> Scores:
-        """The idf of each of these concepts that a row carries, float64 [m, c]."""
-        out = np.zeros((len(rows), len(self.ids)))
-        if len(self.ids):
-            kernels.carried(self._lists, self._subjects, rows, self.ids, self.idf, out)
-        return out
-
-    def add(self, scores: Scores) -> None:
-        """Add to the score of each row what it carries, `scores` being float64 [n or more]."""
-        kernels.add_carried(self._lists, self._subjects, self.ids, self.idf, scores)
