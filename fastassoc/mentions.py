@@ -181,11 +181,17 @@ class Mentions:
 
     def _runs(self, words: list[str], eligible: Callable[[int], bool]) -> list[_Run]:
         """The longest known runs of words, from the left, no overlap."""
-        stops, names = self._words.stops, self._names
+        stops, names, heads = self._words.stops, self._names, self._heads
         options = [(word,) if word in stops else self._words.alike(word) for word in words]
         runs: list[_Run] = []
         at = 0
         while at < len(words):
+            option = options[at]
+            word = option[0]
+            known = len(option) > 1 or word[0] == JOINED or word in names or word in heads
+            if not known:  # most words begin no name
+                at += 1
+                continue
             levels = self._walk(options, at)
             step = 1
             for size in range(len(levels), 0, -1):

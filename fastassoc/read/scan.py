@@ -204,7 +204,9 @@ def weigh_text(view: StateView, query: Query, text: str | None, found: Scan) -> 
     if text and view.text is not None:
         stems = view.text.query(text)
         found.terms = np.array(sorted(term for _, term in stems if term >= 0), np.uint32)
-        weights = [view.text.idf(term) for _, term in stems]
+        unknown = view.text.idf(-1)
+        idfs = dict(zip(found.terms.tolist(), view.text.idfs(found.terms).tolist(), strict=True))
+        weights = [idfs.get(term, unknown) for _, term in stems]
         found.asked_idf = sum(weights)
         found.sought = frozenset(stem for stem, _ in stems)
         known = sum(w for w, (_, term) in zip(weights, stems, strict=True) if term >= 0)
