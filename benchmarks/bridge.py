@@ -33,7 +33,8 @@ WORDS = 24  # of a note, beside its title and the names in it
 NAMES = 3
 PER_CLUSTER = 250  # notes of a topic
 QUESTIONS = 200
-HUB_WORD, HUB_NAME = "chronicle", "Everywhere Office"
+HUB_WORD, HUB_NAME, HUB_SUBJECT = "chronicle", "Everywhere Office", "Common Ground"
+TAUGHT = "Only Taught"
 Question = dict[str, Any]
 
 
@@ -84,13 +85,15 @@ class Generated:
         named = np.concatenate([mates, np.full((notes, 1), notes)], axis=1)
         all_names = pa.concat_arrays([surnames, pa.array([HUB_NAME])])
         self.vectors = self._vectors(rng, topics, dim)
+        both = np.stack([np.arange(notes), np.full(notes, notes)], axis=1)
+        titled = pa.concat_arrays([surnames, pa.array([HUB_SUBJECT])]).take(pa.array(both.ravel()))
         self.table = pa.table(
             {
                 "id": pc.binary_join_element_wise(
                     "n", pa.array(np.arange(notes)).cast("string"), ""
                 ),
                 "text": pc.binary_join_element_wise(*columns, " "),
-                "subjects": lists(surnames, 1),
+                "subjects": lists(titled, 2),
                 "concepts": lists(all_names.take(pa.array(named.ravel())), NAMES + 1),
                 "vector": pa.FixedSizeListArray.from_arrays(pa.array(self.vectors.ravel()), dim),
             }
@@ -135,6 +138,10 @@ def generated(notes: int, dim: int) -> Iterator[tuple[str, fa.Memory, list[Quest
     yield "generated", mem, plain
     yield "a word on every note", mem, [q | {"query": f"{q['query']} {HUB_WORD}"} for q in plain]
     yield "a concept on every note", mem, [q | {"concepts": [HUB_NAME]} for q in plain]
+    yield "a subject of every note", mem, [q | {"concepts": [HUB_SUBJECT]} for q in plain]
+    mem.write("A note that is about it.", concepts=[TAUGHT])
+    mem.feedback(asked=[TAUGHT], used_concepts=[HUB_NAME], outcome=1.0)
+    yield "taught to a concept on every note", mem, [q | {"concepts": [TAUGHT]} for q in plain]
 
 
 # -- real notes -----------------------------------------------------------------------------------
