@@ -25,8 +25,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 import fastassoc as fa
-from benchmarks.topics import PER_TOPIC, zipf
+from benchmarks.topics import zipf
 from fastassoc.embed import embed_texts, resolve
+from fastassoc.latency.made import PER_TOPIC
 
 VOCABULARY = 100_000
 WORDS = 24  # of a note, beside its title and the names in it
