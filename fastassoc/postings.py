@@ -17,7 +17,7 @@ from fastassoc.columns import Growable
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import mentions, reading
 from fastassoc.kernels import postings as kernels
-from fastassoc.kernels.bridge import Lists
+from fastassoc.kernels.lists import Lists
 
 __all__ = ["CountRead", "Postings", "PostingsView", "zeros"]
 

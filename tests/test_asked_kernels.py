@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from fastassoc.kernels import asked as kernels
 from fastassoc.kernels.asked import answer, begin, take_in
-from fastassoc.kernels.bridge import Lists
+from fastassoc.kernels.lists import Lists
 from fastassoc.kernels.texts import Terms, Texts, best_texts, weigh
 from fastassoc.postings import Postings
 from fastassoc.read import bridge
@@ -67,6 +68,12 @@ class World:
             np.array(self.lengths, np.int32), average, K1, B,
         )  # fmt: skip
 
+    def weigh(self, rows: list[int]) -> NDArray[np.float64]:
+        return weigh(
+            self.texts, self.held_lists, self.subject_lists, self.terms,
+            np.array(rows, np.int64), self.out,
+        )  # fmt: skip
+
     def weight(self, row: int) -> list[float]:
         norm = K1 * (1 - B + B * self.lengths[row] / self.texts.average)
         out = []
@@ -80,13 +87,18 @@ class World:
         return out
 
 
-@given(st.integers(0, 2**32))
-def test_weights_of_words_and_carried_concepts(seed: int) -> None:
+@given(st.integers(0, 2**32), st.booleans())
+def test_weights_of_words_and_carried_concepts(seed: int, few: bool) -> None:
+    """By the lists of the words where these are shorter than those of the rows, else by these."""
     world = World(seed)
-    rows = np.arange(world.n)
-    found = weigh(world.texts, world.held_lists, world.subject_lists, world.terms, rows)
-    assert found.shape == (world.n, len(world.terms.words) + len(world.terms.carried))
-    assert found.tolist() == [pytest.approx(world.weight(row)) for row in range(world.n)]
+    rows = world.rng.sample(range(world.n), 1 if few else world.n)
+    found = world.weigh(rows)
+    assert found.shape == (len(rows), len(world.terms.words) + len(world.terms.carried))
+    assert found.tolist() == [pytest.approx(world.weight(row)) for row in rows]
+    assert not world.out.any()
+    assert [found[i].tolist() for i in range(len(rows))] == [
+        world.weigh([row])[0].tolist() for row in rows
+    ]
 
 
 @settings(max_examples=200)
@@ -98,8 +110,7 @@ def test_the_best_texts_whichever_lists_are_left_out(seed: int, k: int, only: in
     pruned, same = best_texts(*options, only, k, 0, world.out)
     assert (rows.tolist(), scores.tolist()) == (pruned.tolist(), same.tolist())
     assert not world.out.any()
-    weights = weigh(world.texts, world.held_lists, world.subject_lists, world.terms,
-                    np.arange(world.n))  # fmt: skip
+    weights = world.weigh(list(range(world.n)))
     totals = [0.0] * world.n
     for row, mine in enumerate(weights.tolist()):
         for weight in mine:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from fastassoc.kernels import board
 from fastassoc.kernels import bridge as kernels
-from fastassoc.kernels.bridge import Index, Lists, Pick, Reach
+from fastassoc.kernels.bridge import Index, Pick, Reach
+from fastassoc.kernels.lists import Lists
 from fastassoc.postings import Postings
 
 ROWS, CONCEPTS, STEMS = 14, 9, 8
@@ -216,7 +217,9 @@ def test_cross(seed: int) -> None:
 @given(st.lists(st.integers(0, 3000), max_size=400), st.sets(st.integers(0, 3000), max_size=40))
 def test_absent_and_merge_board(rows: list[int], known: set[int]) -> None:
     old = np.array(sorted(known), np.int64)
-    new = board.absent(np.array(rows, np.int64), old)
+    marks = np.zeros(3001)
+    new = board.absent(np.array(rows, np.int64), old, marks)
+    assert not marks.any()
     assert new.tolist() == sorted(set(rows) - known)
     size = len(old) + len(new)
     out = np.empty(size, np.int64), np.empty((size, 2)), np.empty((3, size))

@@ -22,7 +22,6 @@ from fastassoc.kernels.board import (
 )
 from fastassoc.kernels.bridge import (
     Index,
-    Lists,
     Pick,
     Reach,
     about,
@@ -30,11 +29,9 @@ from fastassoc.kernels.bridge import (
     cross,
     mentioned,
     reach,
-    row_at,
-    size_of,
-    span,
     titled,
 )
+from fastassoc.kernels.lists import Lists, base_span, row_of, run_span, size_of
 from fastassoc.kernels.mentions import gather_rows
 from fastassoc.kernels.texts import Terms, Texts, best_texts, weigh
 
@@ -161,16 +158,16 @@ def _fresh_parts(
     """What new rows have by themselves, into their parts; their weights come to be shares."""
     at = 0
     for i in range(new.size):
-        total = 0.0
+        said_of_it, carried_of_it = 0.0, 0.0
         for t in range(said):
-            total += weights[i, t]
-        fresh[TEXT, i] = (1.0 - share) * (total / top)
-        total = 0.0
+            said_of_it += weights[i, t]
         for t in range(said, weights.shape[1]):
-            total += weights[i, t]
-        fresh[CONCEPT, i] = (1.0 - share) * (total / top)
-        for t in range(weights.shape[1]):
-            weights[i, t] /= top
+            carried_of_it += weights[i, t]
+        if said_of_it + carried_of_it > 0.0:  # most rows hold nothing
+            fresh[TEXT, i] = (1.0 - share) * (said_of_it / top)
+            fresh[CONCEPT, i] = (1.0 - share) * (carried_of_it / top)
+            for t in range(weights.shape[1]):
+                weights[i, t] /= top
         total = 0.0
         for q in range(own.shape[1]):
             total += own[i, q]
@@ -193,14 +190,18 @@ def _take_in(
     words: Scores,
     parts: Scores,
     more: Rows,
+    places: Scores,
 ) -> tuple[Rows, Scores, Scores]:
-    """Take allowed rows into a board; its rows, words [m, t] and parts [p, m] are made anew."""
-    new = absent(more, rows)
+    """Take allowed rows into a board; its rows, words [m, t] and parts [p, m] are made anew.
+
+    `places` is scratch by row, zeros.
+    """
+    new = absent(more, rows, places)
     if new.size == 0:
         return rows, words, parts
     rule = knows.rule
     subjects = knows.index.subjects
-    weights = weigh(knows.texts, knows.held, subjects, found.terms, new)
+    weights = weigh(knows.texts, knows.held, subjects, found.terms, new, places)
     own = np.zeros((new.size, found.named.size), np.float64)
     about(subjects, new, found.named, found.named_idf, own)
     fresh = np.zeros((parts.shape[0], new.size), np.float64)
@@ -220,21 +221,37 @@ take_in = jit(_take_in)
 
 
 @inline
+def _first_of_run(
+    entries: Any,
+    low: Whole,
+    high: Whole,
+    allowed: NDArray[np.uint8],
+    out: NDArray[np.int64],
+    used: Whole,
+) -> Whole:
+    """Put allowed rows of some entries into `out` until it is full."""
+    for j in range(low, high):
+        if used == out.size:
+            break
+        row = row_of(entries[j])
+        if allowed[row] != 0:
+            out[used] = row
+            used += 1
+    return used
+
+
+@inline
 def _declaring(
     subjects: Lists, concept: Whole, allowed: NDArray[np.uint8], n: Whole
 ) -> NDArray[np.int64]:
-    """The first n allowed rows that declare a concept."""
+    """The first n allowed rows that declare a concept; older rows come before newer ones."""
     out = np.empty(min(n, allowed.size), np.int64)
-    used = 0
-    for part in range(3):  # older rows before newer ones
-        low, high = span(subjects.indptr, subjects.tail, subjects.late, part, np.int64(concept))
-        for j in range(low, high):
-            if used == out.size:
-                break
-            row = row_at(subjects.rows, subjects.tail, subjects.late, part, j)
-            if allowed[row] != 0:
-                out[used] = row
-                used += 1
+    used: Whole = 0
+    low, high = base_span(subjects.indptr, concept)
+    used = _first_of_run(subjects.rows, low, high, allowed, out, used)
+    for run in (subjects.tail, subjects.late):
+        low, high = run_span(run, concept)
+        used = _first_of_run(run, low, high, allowed, out, used)
     return out[:used]
 
 
@@ -334,6 +351,16 @@ def _sum_of(parts: Scores, first: Whole, stop: Whole) -> Scores:
     for p in range(first, stop):
         for i in range(out.size):
             out[i] += parts[p, i]
+    return out
+
+
+@inline
+def _with_room(own: Scores, n_parts: Whole) -> Scores:
+    """A table of parts that begins with those that notes have by themselves."""
+    out = np.zeros((n_parts, own.shape[1]), np.float64)
+    for p in range(own.shape[0]):
+        for i in range(own.shape[1]):
+            out[p, i] = own[p, i]
     return out
 
 
@@ -508,19 +535,20 @@ def _answer(
     numbers = np.zeros(6, np.float64)
     rows = np.empty(0, np.int64)
     words = np.empty((0, found.terms.words.size + found.terms.carried.size), np.float64)
-    parts = np.empty((n_parts, 0), np.float64)
+    own = np.empty((SUBJECT + 1, 0), np.float64)  # the parts that a note has by itself
     more, top, subject_top, last = begin(knows, found, n, few, hub_size, sums)
     more = np.concatenate((found.near, more, found.exact))
     if found.rest > 0.0 and found.closer < need:
         # all notes beyond the nearest are as near as the last: the first written come first
         more = np.concatenate((more, first_allowed(allowed, need)))
-    rows, words, parts = take_in(knows, found, top, subject_top, rows, words, parts, more)
+    rows, words, own = take_in(knows, found, top, subject_top, rows, words, own, more, places)
     numbers[0], numbers[1], numbers[2], numbers[4], numbers[5] = top, subject_top, last, math.inf, n
     nobody = np.empty(0, np.int64)
-    first = _sum_of(parts, VECTOR, SUBJECT + 1)
+    first = _sum_of(own, VECTOR, SUBJECT + 1)
     best = _positive(first_places(first, max(k, rule.depth)), first)
     direct = rows[best[:k]]
     if best.size == 0:
+        parts = _with_room(own, n_parts)
         return rows, words, parts, np.full(rows.size, -1, np.int64), nobody, nobody, direct, numbers
     head = best[: rule.gate_notes]
     closed = 1.0
@@ -558,14 +586,15 @@ def _answer(
     reached, likeness, ptr = reach(
         knows.index, knows.reach, seeds, found.asked, found.asked_stems, allowed, sums
     )
-    rows, words, parts = take_in(knows, found, top, subject_top, rows, words, parts, reached)
-    first = _sum_of(parts, VECTOR, SUBJECT + 1)
+    rows, words, own = take_in(knows, found, top, subject_top, rows, words, own, reached, places)
+    first = _sum_of(own, VECTOR, SUBJECT + 1)
     at = np.searchsorted(rows, seeds)
     gains, source = np.zeros(rows.size, np.float64), np.full(rows.size, -1, np.int64)
     cross(
         rows, words, at, _worth(knows, found, rows, first, at), reached, likeness, ptr,
         rule.base * closed, places, gains, source,
     )  # fmt: skip
+    parts = _with_room(own, n_parts)
     for i in range(rows.size):
         parts[BRIDGE, i] = rule.weight * gains[i]
         if source[i] >= 0:

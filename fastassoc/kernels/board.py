@@ -23,26 +23,29 @@ __all__ = [
 ]
 
 
-def _absent(rows: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The distinct ones of some rows that are not known, int64 [m]; these and the known ascend."""
+def _absent(
+    rows: NDArray[np.int64], known: NDArray[np.int64], marks: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """The distinct ones of some rows that are not known, ascending, int64 [m].
+
+    `marks` float64[n_rows or more] is scratch, zeros.
+    """
+    for i in range(known.size):
+        marks[known[i]] = 1.0
+    out = np.empty(rows.size + 1, np.int64)
+    used = 0
     most = np.int64(0)
     for i in range(rows.size):
-        most = max(most, rows[i])
-    ordered = ascending(rows, most)
-    out = np.empty(rows.size, np.int64)
-    used = 0
-    at = 0
-    for i in range(ordered.size):
-        row = ordered[i]
-        if i > 0 and row == ordered[i - 1]:
-            continue
-        while at < known.size and known[at] < row:
-            at += 1
-        if at < known.size and known[at] == row:
-            continue
-        out[used] = row
-        used += 1
-    return out[:used]
+        row = rows[i]
+        out[used] = row  # written always, kept for a row that was not seen
+        used += 1 if marks[row] == 0.0 else 0
+        marks[row] = 1.0
+        most = max(most, row)
+    for i in range(known.size):
+        marks[known[i]] = 0.0
+    for i in range(used):
+        marks[out[i]] = 0.0
+    return ascending(out[:used], most)
 
 
 absent = jit(_absent)
@@ -60,22 +63,25 @@ def _merge_board(
     out_parts: NDArray[np.float64],
 ) -> None:
     """Merge ascending rows, their words float64 [m, t] and their parts float64 [p, m]."""
+    source = np.empty(out_rows.size, np.int64)  # a place among the rows, or behind all of them
     i, j = 0, 0
     for at in range(out_rows.size):
         if j == new.size or (i < rows.size and rows[i] < new[j]):
+            source[at] = i
             out_rows[at] = rows[i]
-            for t in range(words.shape[1]):
-                out_words[at, t] = words[i, t]
-            for p in range(parts.shape[0]):
-                out_parts[p, at] = parts[p, i]
             i += 1
         else:
+            source[at] = rows.size + j
             out_rows[at] = new[j]
-            for t in range(words.shape[1]):
-                out_words[at, t] = new_words[j, t]
-            for p in range(parts.shape[0]):
-                out_parts[p, at] = new_parts[p, j]
             j += 1
+    for at in range(out_rows.size):
+        place = source[at] - rows.size
+        for t in range(words.shape[1]):
+            out_words[at, t] = words[source[at], t] if place < 0 else new_words[place, t]
+    for p in range(parts.shape[0]):
+        for at in range(out_rows.size):
+            place = source[at] - rows.size
+            out_parts[p, at] = parts[p, source[at]] if place < 0 else new_parts[p, place]
 
 
 merge_board = jit(_merge_board)

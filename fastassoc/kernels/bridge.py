@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from fastassoc.kernels import inline, jit
 from fastassoc.kernels.board import first_of
-from fastassoc.kernels.mentions import first_at, length_of
+from fastassoc.kernels.lists import Lists, base_span, holds, row_of, run_span, size_of
 
 __all__ = [
     "Index",
-    "Lists",
     "Pick",
     "Reach",
     "about",
@@ -27,30 +26,13 @@ __all__ = [
     "cover",
     "cross",
     "given",
-    "holds",
     "mentioned",
     "reach",
-    "row_at",
-    "size_of",
-    "span",
     "strongest",
     "titled",
 ]
 
-LAST = np.uint64(0xFFFFFFFF)
-
 Whole = Any  # int or a NumPy integer: mypy tells them apart, compiled code does not
-
-
-class Lists(NamedTuple):
-    """Posting lists and forward lists; see `postings.PostingsView`."""
-
-    indptr: NDArray[np.int64]
-    rows: NDArray[np.int32]
-    tail: NDArray[np.uint64]
-    late: NDArray[np.uint64]
-    flat: NDArray[np.uint32]
-    ptr: NDArray[np.int64]
 
 
 class Index(NamedTuple):
@@ -114,39 +96,6 @@ def _inside(value: Whole, known: NDArray[np.uint32]) -> bool:
         else:
             high = middle
     return bool(low < known.size and known[low] == value)
-
-
-# Loops take the arrays of lists one by one: a tuple of them is counted up and down at every call.
-
-
-@inline
-def holds(flat: NDArray[np.uint32], ptr: NDArray[np.int64], row: Whole, term: Whole) -> bool:
-    """Whether a row of forward lists holds a term."""
-    found = False
-    for at in range(ptr[row], ptr[row + 1]):
-        if flat[at] == term:
-            found = True
-            break
-    return found
-
-
-@inline
-def size_of(
-    indptr: NDArray[np.int64],
-    tail: NDArray[np.uint64],
-    late: NDArray[np.uint64],
-    void: Any,
-    term: Whole,
-) -> Whole:
-    """Live rows of a term: the length of its lists, less what is void."""
-    term = np.int64(term)
-    size = np.int64(0)
-    if term < indptr.size - 1:
-        size = indptr[term + 1] - indptr[term]
-    size += length_of(tail, term) + length_of(late, term)
-    if term < void.size:
-        size -= np.int64(void[term])
-    return size
 
 
 def _mentioned(
@@ -220,39 +169,23 @@ carried = jit(_carried)
 
 
 @inline
-def span(
-    indptr: NDArray[np.int64],
-    tail: NDArray[np.uint64],
-    late: NDArray[np.uint64],
-    part: Whole,
+def _more_than_declare(
+    entries: Any,
+    low: Whole,
+    high: Whole,
+    flat: NDArray[np.uint32],
+    ptr: NDArray[np.int64],
+    allowed: NDArray[np.uint8],
     term: Whole,
-) -> tuple[Whole, Whole]:
-    """Where the entries of a term lie in its base (0), tail (1) or late (2) list."""
-    run = tail if part == 1 else late
-    low: Whole = np.int64(0)
-    high: Whole = np.int64(0)
-    if part == 0:
-        if term < indptr.size - 1:
-            low, high = indptr[term], indptr[term + 1]
-    elif run.size > 0:
-        low = np.int64(first_at(run, np.uint64(term) << np.uint64(32)))
-        high = np.int64(first_at(run, np.uint64(term + 1) << np.uint64(32)))
-    return low, high
-
-
-@inline
-def row_at(
-    rows: NDArray[np.int32],
-    tail: NDArray[np.uint64],
-    late: NDArray[np.uint64],
-    part: Whole,
-    at: Whole,
-) -> Whole:
-    """The row of an entry of one of these lists."""
-    if part == 0:
-        return np.int64(rows[at])
-    run = tail if part == 1 else late
-    return np.int64(run[at] & LAST)
+) -> bool:
+    """Whether an allowed row of these entries does not declare a term."""
+    found = False
+    for j in range(low, high):
+        row = row_of(entries[j])
+        if allowed[row] != 0 and not holds(flat, ptr, row, term):
+            found = True
+            break
+    return found
 
 
 def _given(
@@ -266,15 +199,13 @@ def _given(
         carrying = size_of(indptr, tail, late, none, ids[i])
         if carrying == size_of(subjects.indptr, subjects.tail, subjects.late, none, ids[i]):
             continue  # whoever carries it declares it
-        for part in range(3):
-            low, high = span(indptr, tail, late, part, np.int64(ids[i]))
-            for j in range(low, high):
-                row = row_at(rows, tail, late, part, j)
-                if allowed[row] != 0 and not holds(flat, ptr, row, ids[i]):
-                    out[i] = True
-                    break
-            if out[i]:
-                break
+        term = np.int64(ids[i])
+        for run in (tail, late):
+            low, high = run_span(run, term)
+            out[i] |= _more_than_declare(run, low, high, flat, ptr, allowed, term)
+        low, high = base_span(indptr, term)
+        if not out[i]:
+            out[i] = _more_than_declare(rows, low, high, flat, ptr, allowed, term)
     return out
 
 
@@ -349,14 +280,30 @@ def _stems_from(
 
 
 @inline
-def _room(lists: Lists, ids: NDArray[np.uint32]) -> Whole:
-    """Entries of the lists of some terms, void ones included."""
-    room = np.int64(0)
-    none = np.empty(0, np.int64)
-    indptr, tail, late = lists.indptr, lists.tail, lists.late
-    for i in range(ids.size):
-        room += size_of(indptr, tail, late, none, ids[i])
-    return room
+def _add_run(
+    entries: Any,
+    low: Whole,
+    high: Whole,
+    rows_of: NDArray[np.int32],
+    mapped: bool,
+    gain: float,
+    allowed: NDArray[np.uint8],
+    sums: NDArray[np.float64],
+    touched: NDArray[np.int64],
+    used: Whole,
+) -> Whole:
+    """Add a gain to the allowed rows of some entries; those whose sum was 0 are noted."""
+    for j in range(low, high):
+        row = row_of(entries[j])
+        if mapped:
+            row = np.int64(rows_of[row])
+        if row >= 0 and allowed[row] != 0:
+            # no branch: the place is written always, and kept for a row that was not seen, or
+            # whose sum is 0 so far: it may come twice
+            touched[used] = row
+            used += 1 if sums[row] == 0.0 else 0
+            sums[row] += gain
+    return used
 
 
 @inline
@@ -371,25 +318,26 @@ def _walk(
     sums: NDArray[np.float64],
     touched: NDArray[np.int64],
     used: Whole,
-) -> Whole:
-    """Add the weight of each term to its allowed rows; those whose sum was 0 are noted."""
+) -> tuple[NDArray[np.int64], Whole]:
+    """Add the weight of each term to its allowed rows, noted in `touched`, which may grow."""
     indptr, base, tail, late = lists.indptr, lists.rows, lists.tail, lists.late
     for i in range(ids.size):
         term = np.int64(ids[i])
         gain = factor * weights[i]
-        for part in range(3):
-            low, high = span(indptr, tail, late, part, term)
-            for j in range(low, high):
-                row = row_at(base, tail, late, part, j)
-                if mapped:
-                    row = np.int64(rows_of[row])
-                if row < 0 or allowed[row] == 0:
-                    continue
-                if sums[row] == 0.0:  # not seen, or its sum is 0 so far: it may come twice
-                    touched[used] = row
-                    used += 1
-                sums[row] += gain
-    return used
+        low, high = base_span(indptr, term)
+        tail_low, tail_high = run_span(tail, term)
+        late_low, late_high = run_span(late, term)
+        need = used + (high - low) + (tail_high - tail_low) + (late_high - late_low) + 1
+        if need > touched.size:
+            touched = np.concatenate((touched, np.empty(need, np.int64)))
+        used = _add_run(base, low, high, rows_of, mapped, gain, allowed, sums, touched, used)
+        used = _add_run(
+            tail, tail_low, tail_high, rows_of, mapped, gain, allowed, sums, touched, used
+        )
+        used = _add_run(
+            late, late_low, late_high, rows_of, mapped, gain, allowed, sums, touched, used
+        )
+    return touched, used
 
 
 @inline
@@ -408,18 +356,17 @@ def _likeness(
     """
     concepts, weights = _concepts_from(index, rule, row, asked)
     stems, stem_weights = _stems_from(index, rule, row, asked_stems)
-    room = _room(index.mentions, concepts) + _room(index.subjects, concepts)
-    touched = np.empty(room + _room(index.stems, stems), np.int64)
+    touched = np.empty(1024, np.int64)
     used: Whole = 0
-    used = _walk(
+    touched, used = _walk(
         index.mentions, index.rows_of, True, concepts, weights, rule.mention, allowed, sums,
         touched, used,
     )  # fmt: skip
-    used = _walk(
+    touched, used = _walk(
         index.subjects, index.rows_of, False, concepts, weights, rule.subject, allowed, sums,
         touched, used,
     )  # fmt: skip
-    used = _walk(
+    touched, used = _walk(
         index.stems, index.rows_of, False, stems, stem_weights, rule.mention, allowed, sums,
         touched, used,
     )  # fmt: skip

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastassoc.kernels import inline, jit
-from fastassoc.kernels.bridge import Lists, carried, holds, row_at, size_of, span
+from fastassoc.kernels.bridge import carried
+from fastassoc.kernels.lists import Lists, base_span, holds, row_of, run_span, size_of
 from fastassoc.kernels.reading import bm25_weights
 from fastassoc.kernels.vectors import rise, sink, worse
 
@@ -49,19 +50,66 @@ class Terms(NamedTuple):
     carried_idf: NDArray[np.float64]
 
 
+@inline
+def _weigh_run(
+    entries: Any,
+    values: NDArray[np.float32],
+    low: Whole,
+    high: Whole,
+    top: float,
+    texts: Texts,
+    places: NDArray[np.float64],
+    j: Whole,
+    out: NDArray[np.float64],
+) -> None:
+    """What BM25 gives a word, into column `j` of the rows that have a place."""
+    lengths, average, k1, b = texts.lengths, texts.average, texts.k1, texts.b
+    for at in range(low, high):
+        row = row_of(entries[at])
+        place = np.int64(places[row]) - 1
+        if place >= 0:
+            tf = np.float64(values[at])
+            out[place, j] = top * tf / (tf + k1 * (1.0 - b + b * lengths[row] / average))
+
+
 def _weigh(
     texts: Texts,
     held: Lists,
     subjects: Lists,
     terms: Terms,
     rows: NDArray[np.int64],
+    places: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The weight of each term in each row, words first, float64 [m, t + c]."""
+    """The weight of each term in each row, words first, float64 [m, t + c].
+
+    From the lists of the words or from those of the rows, whichever are shorter. The rows are
+    distinct; `places` float64[n_rows or more] is scratch, zeros.
+    """
     said, known = terms.words.size, terms.carried.size
     out = np.zeros((rows.size, said + known), np.float64)
-    if said > 0 and rows.size > 0:
+    lists, none = texts.lists, np.empty(0, np.int64)
+    by_row, by_word = np.int64(0), np.int64(0)
+    for i in range(rows.size):
+        by_row += lists.ptr[rows[i] + 1] - lists.ptr[rows[i]]
+    for j in range(said):
+        by_word += size_of(lists.indptr, lists.tail, lists.late, none, terms.words[j])
+    if by_word <= by_row:
+        for i in range(rows.size):
+            places[rows[i]] = i + 1.0
+        for j in range(said):
+            word = np.int64(terms.words[j])
+            top = terms.idf[j] * (texts.k1 + 1.0)
+            low, high = base_span(lists.indptr, word)
+            _weigh_run(lists.rows, texts.values, low, high, top, texts, places, j, out)
+            low, high = run_span(lists.tail, word)
+            _weigh_run(lists.tail, texts.tail_values, low, high, top, texts, places, j, out)
+            low, high = run_span(lists.late, word)
+            _weigh_run(lists.late, texts.late_values, low, high, top, texts, places, j, out)
+        for i in range(rows.size):
+            places[rows[i]] = 0.0
+    elif said > 0:
         bm25_weights(
-            texts.lists.flat, texts.lists.ptr, texts.flat_values, rows, terms.words, terms.idf,
+            lists.flat, lists.ptr, texts.flat_values, rows, terms.words, terms.idf,
             texts.lengths, texts.average, texts.k1, texts.b, out,
         )  # fmt: skip
     if known > 0:
@@ -70,6 +118,53 @@ def _weigh(
 
 
 weigh = jit(_weigh)
+
+
+@inline
+def _carry(
+    entries: Any,
+    low: Whole,
+    high: Whole,
+    own: NDArray[np.uint32],
+    own_ptr: NDArray[np.int64],
+    concept: Whole,
+    idf: float,
+    out: NDArray[np.float64],
+    touched: NDArray[np.int32],
+    used: Whole,
+) -> Whole:
+    """Add an idf to the rows of some entries that do not declare the concept."""
+    for j in range(low, high):
+        row = row_of(entries[j])
+        if not holds(own, own_ptr, row, concept):
+            touched[used] = row
+            used += 1 if out[row] == 0.0 else 0
+            out[row] += idf
+    return used
+
+
+@inline
+def _say(
+    entries: Any,
+    values: NDArray[np.float32],
+    low: Whole,
+    high: Whole,
+    top: float,
+    texts: Texts,
+    out: NDArray[np.float64],
+    touched: NDArray[np.int32],
+    used: Whole,
+) -> Whole:
+    """Add what BM25 gives a word to the rows of some entries."""
+    lengths, average, k1, b = texts.lengths, texts.average, texts.k1, texts.b
+    for j in range(low, high):
+        row = row_of(entries[j])
+        tf = np.float64(values[j])
+        # no branch: the place is written always and kept only for a new row
+        touched[used] = row
+        used += 1 if out[row] == 0.0 else 0
+        out[row] += top * tf / (tf + k1 * (1.0 - b + b * lengths[row] / average))
+    return used
 
 
 @inline
@@ -84,40 +179,25 @@ def _walk(
     used: Whole,
 ) -> Whole:
     """Add the weight of a term to its rows, noting those that were 0; how many are noted now."""
-    own, own_ptr = subjects.flat, subjects.ptr
     if term >= terms.words.size:
-        base, tail, late, indptr = held.rows, held.tail, held.late, held.indptr
+        own, own_ptr = subjects.flat, subjects.ptr
         concept = np.int64(terms.carried[term - terms.words.size])
         idf = terms.carried_idf[term - terms.words.size]
-        for part in range(3):
-            low, high = span(indptr, tail, late, part, concept)
-            for j in range(low, high):
-                row = row_at(base, tail, late, part, j)
-                if not holds(own, own_ptr, row, concept):
-                    touched[used] = row
-                    used += 1 if out[row] == 0.0 else 0
-                    out[row] += idf
+        low, high = base_span(held.indptr, concept)
+        used = _carry(held.rows, low, high, own, own_ptr, concept, idf, out, touched, used)
+        for run in (held.tail, held.late):
+            low, high = run_span(run, concept)
+            used = _carry(run, low, high, own, own_ptr, concept, idf, out, touched, used)
         return used
-    base, tail, late, indptr = (
-        texts.lists.rows, texts.lists.tail, texts.lists.late, texts.lists.indptr
-    )  # fmt: skip
-    lengths, average = texts.lengths, texts.average
+    lists = texts.lists
     word = np.int64(terms.words[term])
-    k1, b = texts.k1, texts.b
-    top = terms.idf[term] * (k1 + 1.0)
-    for part in range(3):
-        values = texts.values
-        if part > 0:
-            values = texts.tail_values if part == 1 else texts.late_values
-        low, high = span(indptr, tail, late, part, word)
-        for j in range(low, high):
-            row = row_at(base, tail, late, part, j)
-            tf = np.float64(values[j])
-            # no branch: the place is written always and kept only for a new row
-            touched[used] = row
-            used += 1 if out[row] == 0.0 else 0
-            out[row] += top * tf / (tf + k1 * (1.0 - b + b * lengths[row] / average))
-    return used
+    top: Any = terms.idf[term] * (texts.k1 + 1.0)
+    low, high = base_span(lists.indptr, word)
+    used = _say(lists.rows, texts.values, low, high, top, texts, out, touched, used)
+    low, high = run_span(lists.tail, word)
+    used = _say(lists.tail, texts.tail_values, low, high, top, texts, out, touched, used)
+    low, high = run_span(lists.late, word)
+    return _say(lists.late, texts.late_values, low, high, top, texts, out, touched, used)
 
 
 @inline
@@ -255,7 +335,7 @@ def _best_texts(
     size = 0
     weights = np.empty((0, 0), np.float64)
     if not plain:
-        weights = weigh(texts, held, subjects, terms, found[:m])
+        weights = weigh(texts, held, subjects, terms, found[:m], out)
     for i in range(m):
         row = found[i]
         score = 0.0

@@ -197,7 +197,7 @@ class Board:
         if len(rows):
             self.rows, self.words, self.table = asked_kernels.take_in(
                 self._knows, self._asks, self._top, self._subject_top, self.rows, self.words,
-                self.table, rows,
+                self.table, rows, zeros("places", len(self.found.allowed)),
             )  # fmt: skip
 
     def part(self, name: str) -> Scores:
