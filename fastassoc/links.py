@@ -1,16 +1,16 @@
 """Weighted links between ids: how they are kept, changed in order, and published for reads.
 
 `LinkMatrix` is one class for every layer. It is log-structured: a large sorted *base*, a small
-sorted *delta* over it, and what changed since the last view in *tiers* (from large batches) and a
-*table* (from small ones). Each level holds whole states and overrides those below, so where a link
-happens to lie never changes an answer.
+sorted *delta* over it, and what changed since the last view in a *table* (few at a time) or in
+sorted *tiers* (many). Each level holds whole states and overrides those below, so where a link
+happens to lie never changes an answer. States are few and links many: a link in the base or a tier
+is its key and two codes.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import links as kernels
-from fastassoc.kernels import packed as packing
+from fastassoc.kernels import staged
 from fastassoc.linkpairs import Pairs, Taught, effective
 from fastassoc.linkruns import LINKS_SCHEMA, Link, LinkColumns, Run, empty_run, link_of
 from fastassoc.linkview import Expansion, Hop, LinkView, Rows, Side
-from fastassoc.packed import Packed
+from fastassoc.packed import Packed, States, one
 
 if TYPE_CHECKING:
     from fastassoc.settings import LinkRule
@@ -42,6 +42,7 @@ __all__ = [
     "keys_of",
 ]
 
+FIRST = 1024  # entries that the table begins with
 UNSIDED = 64  # runs that wait for the next view, at most
 RADIX = 512  # keys from which a radix sort gives their order quicker than NumPy's
 _NONE = np.empty(0, np.float64)
@@ -59,9 +60,8 @@ class Changed(NamedTuple):
 class Sizes:
     """When work moves from one level to the next; no answer depends on them."""
 
-    bulk: int = 2_048  # changes in one call from which they are folded in one walk
-    table: int = 65_536  # entries of the table from which it becomes a tier
-    fan: int = 4  # tiers of one level that become one of the next
+    bulk: int = 2_048  # changes in one call from which they become a tier
+    table: int = 65_536  # entries of the table from which they become a run
     staged: int = 1 << 20  # entries of all tiers, unless half of the base is more
     delta: int = 4_096  # entries of the delta, unless the share of the base is more
     share: int = 256
@@ -175,19 +175,18 @@ class LinkMatrix:
         self._rule = np.array([rule.write_step, low, high, rest, self._tau, valence_rate])
         self._threshold = float(rule.threshold)
         self._sizes = _sizes or Sizes()
+        self._states = States.empty()
         self._base = Packed.empty()
+        self._tiers: list[Packed] = []  # the newest last, each less than half of the one before
         self._delta = empty_run()
-        self._arena = empty_run()
-        self._ends = np.zeros(1, np.int64)  # tier i is arena[ends[i]:ends[i + 1]]
-        self._levels: list[int] = []
         self._n = 0
-        self._used = 0
         self._rows: Rows | None = None
         self._side = Side.empty()
         self._unsided: list[Run] = []  # runs in the delta that the side does not show yet
         self._view: LinkView | None = None
         self._taught = Taught(self._base)
-        self._new_table(1024)
+        self._used = 0  # entries of the table
+        self._new_table(FIRST)
 
     # ---- changes
 
@@ -277,15 +276,17 @@ class LinkMatrix:
         outcomes = _NONE if outcomes is None else _own(outcomes, np.float64)
         m = len(keys)
         bulk = m >= self._sizes.bulk
-        if m > kernels.SMALL or bulk:
+        if m > staged.SMALL or bulk:
             keys, amounts, outcomes = _sorted(keys, amounts, outcomes)
         elif not m:
             return Changed(0, 0, 0)
         if bulk:
             return self._fold(kind, keys, amounts, outcomes, at)
+        if self._tiers:
+            self._collapse()
         if self._used + m > len(self._table.keys):
             self._grow_table(m)
-        self._used, created, changed, removed = kernels.touch(
+        self._used, created, changed, removed = staged.touch(
             kind,
             keys,
             amounts,
@@ -295,44 +296,53 @@ class LinkMatrix:
             self._slots,
             *self._table,
             self._used,
-            self._ends,
-            *self._arena,
             *self._delta,
             *self._base,
         )
         self._n += created - removed
         if self._used > self._sizes.table:
-            self._stage_table()
+            self._collapse()
         return Changed(created, changed, removed)
 
     def _fold(self, kind: int, keys: Any, amounts: Any, outcomes: Any, at: int) -> Changed:
-        """A large batch of sorted changes: one walk over all levels, into a new tier or run."""
-        self._stage_table()
-        room = int(kernels.distinct(keys))
-        staged = int(self._ends[-1])
-        whole = room >= staged + len(self._delta.keys) + len(self._base.keys)
-        if whole:
-            self._collapse()
-            staged = 0
-            out = _allocate(room)
-        else:
-            self._grow_arena(room)
-            out = self._arena.slice(staged, staged + room)
-        kernels.spread(keys, out.keys, out.ints)
-        cuts = self._ends.tolist()
-        for start, stop in reversed(list(pairwise(cuts))):
-            kernels.resolve(*out, *self._arena.slice(start, stop))
+        """A large batch of sorted changes: what is known of its pairs, changed, is a new tier."""
+        states = self._states
+        if self._used:
+            run = self._table_run()
+            self._tiers.append(states.packed(run.keys, states.codes_of(run)))
+        starts = np.empty(len(keys) + 1, np.int64)
+        pairs, codes = np.empty(len(keys), np.uint64), np.empty((len(keys), 2), np.uint32)
+        used = int(staged.spread(keys, starts, pairs, one(codes)))
+        pairs, codes = pairs[:used], codes[:used]
+        for tier in reversed(self._tiers):
+            staged.resolve(pairs, one(codes), tier.keys, one(tier.codes))
         if len(self._delta.keys):
-            kernels.resolve(*out, *self._delta)
-        packing.resolve_packed(*out, *self._base)
-        used, created, changed, removed = kernels.fold(
-            kind, keys, amounts, outcomes, at, self._rule, *out
-        )
+            known = states.codes_of(self._delta)
+            staged.resolve(pairs, one(codes), self._delta.keys, one(known))
+        staged.resolve(pairs, one(codes), self._base.keys, one(self._base.codes))
+        marks = np.zeros(staged.TALLY + 4, np.int64)
+        while marks[staged.PLACE] < used:
+            states.reserve(1)
+            reals, ints = states.reals, states.ints
+            marks[: staged.PLACE] = reals.used, ints.used
+            staged.fold(
+                kind,
+                amounts,
+                outcomes,
+                at,
+                self._rule,
+                starts,
+                one(codes),
+                reals.bits,
+                reals.slots,
+                ints.bits,
+                ints.slots,
+                marks,
+            )
+            reals.used, ints.used = marks[: staged.PLACE].tolist()
+        created, changed, removed = marks[staged.TALLY + 1 :].tolist()
         self._n += created - removed
-        if whole:
-            self._absorb(out.first(used))
-        elif used:
-            self._add_tier(staged + used)
+        self._add_tier(states.packed(pairs, codes))
         return Changed(created, changed, removed)
 
     # ---- levels
@@ -351,79 +361,70 @@ class LinkMatrix:
         for new, kept in zip(self._table, old, strict=True):
             new[:used] = kept[:used]
         self._used = used
-        kernels.rehash(self._table.keys, used, self._slots)
-
-    def _grow_arena(self, more: int) -> None:
-        used, room = int(self._ends[-1]), len(self._arena.keys)
-        if used + more > room:
-            old = self._arena
-            self._arena = _allocate(max(2 * room, used + more))
-            for new, kept in zip(self._arena, old, strict=True):
-                new[:used] = kept[:used]
+        staged.rehash(self._table.keys, used, self._slots)
 
     def _table_run(self) -> Run:
         """The table as a sorted run; the table is empty afterwards."""
-        used = self._used
-        out = _allocate(used)
-        kernels.gather_run(np.argsort(self._table.keys[:used]), *self._table, *out)
-        if len(self._table.keys) > 1024:
-            self._new_table(1024)
+        order = np.argsort(self._table.keys[: self._used])
+        keys, reals, ints = self._table
+        run = Run(keys[order], reals[order], ints[order])
+        if len(self._slots) > 2 * FIRST:
+            self._new_table(FIRST)
         else:
             self._slots.fill(0)
             self._used = 0
-        return out
+        return run
 
-    def _stage_table(self) -> None:
-        if self._used:
-            run = self._table_run()
-            start = int(self._ends[-1])
-            self._grow_arena(len(run.keys))
-            for arena, values in zip(self._arena, run, strict=True):
-                arena[start : start + len(values)] = values
-            self._add_tier(start + len(run.keys))
-
-    def _add_tier(self, stop: int) -> None:
-        """Take what was laid into the arena up to `stop` as the newest tier."""
-        self._ends = np.append(self._ends, stop)
-        self._levels.append(0)
-        fan = self._sizes.fan
-        while self._levels[-fan:] == [self._levels[-1]] * fan:  # so that lookups meet few tiers
-            ends = self._ends[-fan - 1 :]
-            start = int(ends[0])
-            out = _allocate(int(ends[-1]) - start)
-            run = out.first(kernels.merge_tiers(ends, *self._arena, *out))
-            for arena, values in zip(self._arena, run, strict=True):
-                arena[start : start + len(values)] = values
-            self._ends = np.append(self._ends[:-fan], start + len(run.keys))
-            self._levels[-fan:] = [self._levels[-1] + 1]
-        if self._ends[-1] > max(self._sizes.staged, len(self._base.keys) // 2):
+    def _add_tier(self, tier: Packed) -> None:
+        """Take a run as the newest tier, in one with those that it makes no longer large."""
+        tiers = self._tiers
+        while tiers and len(tiers[-1].keys) < 2 * len(tier.keys):
+            tier = self._states.merged(tier.keys, tier.codes, tiers.pop(), drop=False)
+        tiers.append(tier)
+        if sum(len(one.keys) for one in tiers) > max(self._sizes.staged, len(self._base.keys) // 2):
             self._collapse()
 
     def _collapse(self) -> None:
         """Everything that is staged into the delta, or the base."""
-        recent = self._table_run() if self._used else empty_run()
-        if len(self._ends) > 1:
-            out = _allocate(int(self._ends[-1]))
-            run = out.first(kernels.merge_tiers(self._ends, *self._arena, *out))
-            self._ends = np.zeros(1, np.int64)
-            self._levels = []
-            recent = _merged(recent, run)
-        if len(recent.keys):
-            self._absorb(recent)
+        states = self._states
+        if self._used:  # no tier is left then
+            self._absorb(self._table_run())
+        if self._tiers:
+            tier = self._tiers.pop()
+            while self._tiers:
+                tier = states.merged(tier.keys, tier.codes, self._tiers.pop(), drop=False)
+            if len(tier.keys) <= self._limit:
+                self._absorb(tier.run())
+                return
+            base = self._base
+            if len(self._delta.keys):
+                base = states.merged(self._delta.keys, states.codes_of(self._delta), base)
+            self._rebase(states.merged(tier.keys, tier.codes, base))
+
+    @property
+    def _limit(self) -> int:
+        """The most entries of the delta."""
+        return max(self._sizes.delta, len(self._base.keys) // self._sizes.share)
 
     def _absorb(self, run: Run) -> None:
         """Lay a run over the delta; fold the delta into the base when it is large."""
         delta = _merged(run, self._delta)
-        if len(delta.keys) > max(self._sizes.delta, len(self._base.keys) // self._sizes.share):
-            self._base = self._base.overlaid(delta)
-            self._delta = empty_run()
-            self._rows = None
-            self._side = Side.empty()
-            self._unsided = []
-        else:
-            self._delta = delta
-            # the delta holds all that the side lacks, and what it has already
-            self._unsided = [*self._unsided, run] if len(self._unsided) < UNSIDED else [delta]
+        self._view = None
+        if len(delta.keys) > self._limit:
+            codes = self._states.codes_of(delta)
+            self._rebase(self._states.merged(delta.keys, codes, self._base))
+            return
+        self._delta = delta
+        # the delta holds all that the side lacks, and what it has already
+        self._unsided = [*self._unsided, run] if len(self._unsided) < UNSIDED else [delta]
+
+    def _rebase(self, base: Packed) -> None:
+        """Take a base that holds all there is."""
+        self._states, self._base = self._states.tidied(base)
+        self._delta = empty_run()
+        self._rows = None
+        self._side = Side.empty()
+        self._unsided = []
         self._view = None
 
     # ---- reads
@@ -438,11 +439,9 @@ class LinkMatrix:
         """
         cut = self._threshold if threshold is None else float(threshold)
         view = self._view
-        if view is not None and not self._used and len(self._ends) == 1 and view.threshold == cut:
+        if view is not None and not self._used and not self._tiers and view.threshold == cut:
             return view
         self._collapse()
-        if len(self._arena.keys) > self._sizes.table:  # a load is over: give its memory back
-            self._arena = empty_run()
         if self._rows is None or self._rows.threshold != cut:
             self._rows = Rows.of(self._base, cut, self._tau < math.inf, self._sizes.head)
         for run in self._unsided:
@@ -474,18 +473,12 @@ class LinkMatrix:
         if a == b:
             return None
         key = np.uint64(min(a, b) << 32 | max(a, b))
-        level, place = kernels.find_link(
-            key,
-            self._slots,
-            self._table.keys,
-            self._ends,
-            self._arena.keys,
-            self._delta.keys,
-            self._base.keys,
+        if self._tiers:
+            self._collapse()
+        level, place = staged.find_link(
+            key, self._slots, self._table.keys, self._delta.keys, self._base.keys
         )
-        if level < 0:
-            return None
-        return link_of((self._table, self._arena, self._delta, self._base)[level], place)
+        return link_of((self._table, self._delta, self._base)[level], place) if level >= 0 else None
 
     def of(self, concept: int) -> NDArray[np.uint64]:
         """Keys of all links of an id as they stand now, uint64[m], ascending.
@@ -513,8 +506,8 @@ class LinkMatrix:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays: levels, table, and the rows of the last view."""
-        runs = (self._base, self._delta, self._arena, self._table, *self._unsided)
-        total = self._slots.nbytes + sum(array.nbytes for run in runs for array in run)
+        levels = (self._base, self._delta, self._table, *self._tiers, *self._unsided)
+        total = self._slots.nbytes + sum(array.nbytes for level in levels for array in level)
         rows = () if self._rows is None else self._rows[1:]
         return int(total + sum(array.nbytes for array in (*rows, *self._side)))
 
@@ -542,12 +535,12 @@ class LinkMatrix:
             Columns, order or values are not those of `to_arrow`.
         """
         links = cls(rule, valence_rate, _sizes=_sizes)
-        links._base = _packed(table)
+        links._base = _packed(table, links._states)
         links._n = table.num_rows
         return links
 
 
-def _packed(table: pa.Table) -> Packed:
+def _packed(table: pa.Table, states: States) -> Packed:
     """Links from a table, checked."""
     if table.schema.names != LINKS_SCHEMA.names or table.schema.types != LINKS_SCHEMA.types:
         raise InvalidInput(
@@ -556,7 +549,7 @@ def _packed(table: pa.Table) -> Packed:
     if any(column.null_count for column in table.columns):
         raise InvalidInput("a table of links must not hold nulls.")
     columns = LinkColumns(*(np.asarray(column.to_numpy()) for column in table.columns))
-    packed = Packed.of(columns)
+    packed = states.coded(columns)
     if np.any(columns.a >= columns.b) or np.any(packed.keys[1:] <= packed.keys[:-1]):
         raise InvalidInput("links must be sorted by (a, b), each once, with a < b.")
     if np.any(packed.int_rows[:, 0] < 0) or not np.isfinite(packed.real_rows).all():

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from fastassoc.kernels import packed as kernels
 from fastassoc.linkruns import LinkColumns, Run
 
-__all__ = ["Coded", "Packed"]
+__all__ = ["Coded", "Packed", "States", "Table", "one"]
 
 FIRST = 1024  # rows that a table begins with
+ROWS = 16_384  # rows that no link has any more, at most, but for a share of the links
 PIECE = 1 << 16  # links that are interleaved at once, so that they stay in the cache
 
 
@@ -85,44 +86,16 @@ class Packed(NamedTuple):
             np.empty((0, 3), np.int64),
         )
 
-    @classmethod
-    def of(cls, columns: LinkColumns) -> Packed:
-        """The links of some columns, sorted, each once."""
-        n = len(columns.a)
-        reals, ints = _Table(np.empty((0, 3), np.float64)), _Table(np.empty((0, 3), np.int64))
-        keys, codes = np.empty(n, np.uint64), np.empty((n, 2), np.uint32)
-        for start in range(0, n, PIECE):
-            part = slice(start, min(n, start + PIECE))
-            keys[part] = columns.a[part].astype(np.uint64) << np.uint64(32) | columns.b[part]
-            sides = (columns.weight, columns.written, columns.valence)
-            codes[part, 0] = reals.codes_of(np.stack([side[part] for side in sides], axis=1))
-            wholes = (columns.count, columns.created_at, columns.updated_at)
-            codes[part, 1] = ints.codes_of(np.stack([whole[part] for whole in wholes], axis=1))
-        return cls(keys, codes, reals.rows(), ints.rows())
-
     def overlaid(self, run: Run) -> Packed:
         """A newer run laid over it; its tombstones take links out."""
         if not len(run.keys):
             return self
-        reals, ints = _Table(self.real_rows), _Table(self.int_rows)
-        new = np.stack([reals.codes_of(run.reals), ints.codes_of(run.ints)], axis=1)
-        room = len(self.keys) + len(run.keys)
-        keys, codes = np.empty(room, np.uint64), np.empty((room, 2), np.uint32)
-        used = kernels.merge_codes(run.keys, new, run.ints, self.keys, self.codes, keys, codes)
-        keys, codes = keys[:used], codes[:used]
-        return Packed(keys, codes, reals.rows(), ints.rows()).tidied()
+        states = States(self.real_rows, self.int_rows)
+        return states.merged(run.keys, states.codes_of(run), self)
 
-    def tidied(self) -> Packed:
-        """The same links, without the rows that no link has any more, if they are many."""
-        most = 2 * len(self.keys) + FIRST
-        if max(len(self.real_rows), len(self.int_rows)) <= most:
-            return self
-        codes, tables = np.empty_like(self.codes), []
-        for place, rows in enumerate((self.real_rows, self.int_rows)):
-            table = _Table(rows[:0])
-            codes[:, place] = table.codes_of(rows[self.codes[:, place]])
-            tables.append(table.rows())
-        return Packed(self.keys, codes, *tables)
+    def run(self) -> Run:
+        """The links as a run of their own, tombstones too."""
+        return Run(self.keys, self.real_rows[self.codes[:, 0]], self.int_rows[self.codes[:, 1]])
 
     def columns(self) -> LinkColumns:
         """The columns of all links."""
@@ -139,32 +112,132 @@ class Packed(NamedTuple):
         )
 
 
-class _Table:
-    """Distinct rows of three numbers of 64 bits, with a code for each."""
+class States:
+    """Distinct states of links, with a code for each; what it gave out never changes.
+
+    Parameters
+    ----------
+    real_rows : float64[r, 3]
+        As in `Packed`; copied.
+    int_rows : int64[s, 3]
+    """
+
+    def __init__(self, real_rows: NDArray[np.float64], int_rows: NDArray[np.int64]) -> None:
+        self.reals, self.ints = Table(real_rows), Table(int_rows)
+        self._most = 0  # rows from which they are too many
+        self._settle()
+
+    @classmethod
+    def empty(cls) -> States:
+        """No states."""
+        return cls(np.empty((0, 3), np.float64), np.empty((0, 3), np.int64))
+
+    def codes_of(self, run: Run) -> NDArray[np.uint32]:
+        """The codes of a run's states, uint32 [n, 2], new ones added."""
+        codes = np.empty((len(run.keys), 2), np.uint32)
+        codes[:, 0], codes[:, 1] = self.reals.codes_of(run.reals), self.ints.codes_of(run.ints)
+        return codes
+
+    def coded(self, columns: LinkColumns) -> Packed:
+        """The links of some columns, sorted, each once."""
+        n = len(columns.a)
+        keys, codes = np.empty(n, np.uint64), np.empty((n, 2), np.uint32)
+        for start in range(0, n, PIECE):
+            part = slice(start, min(n, start + PIECE))
+            keys[part] = columns.a[part].astype(np.uint64) << np.uint64(32) | columns.b[part]
+            sides = (columns.weight, columns.written, columns.valence)
+            codes[part, 0] = self.reals.codes_of(np.stack([side[part] for side in sides], axis=1))
+            wholes = (columns.count, columns.created_at, columns.updated_at)
+            codes[part, 1] = self.ints.codes_of(np.stack([one[part] for one in wholes], axis=1))
+        self._settle()
+        return self.packed(keys, codes)
+
+    def packed(self, keys: NDArray[np.uint64], codes: NDArray[np.uint32]) -> Packed:
+        """Links with codes of these states."""
+        return Packed(keys, codes, self.reals.rows(), self.ints.rows())
+
+    def merged(
+        self,
+        keys: NDArray[np.uint64],
+        codes: NDArray[np.uint32],
+        old: Packed,
+        *,
+        drop: bool = True,
+    ) -> Packed:
+        """A newer run, coded, laid over an older one of these states; `drop` its tombstones."""
+        room = len(keys) + len(old.keys)
+        out, found = np.empty(room, np.uint64), np.empty((room, 2), np.uint32)
+        used = kernels.merge_codes(
+            keys, one(codes), self.ints.rows(), old.keys, one(old.codes), out, one(found), drop
+        )
+        return self.packed(out[:used], found[:used])
+
+    def tidied(self, links: Packed) -> tuple[States, Packed]:
+        """The same links, and their states alone, where many others have gathered."""
+        if max(self.reals.used, self.ints.used) <= self._most + len(links.keys) // 4:
+            return self, links
+        new = States.empty()
+        codes = np.empty_like(links.codes)
+        codes[:, 0] = new.reals.codes_of(links.real_rows[links.codes[:, 0]])
+        codes[:, 1] = new.ints.codes_of(links.int_rows[links.codes[:, 1]])
+        new._settle()
+        return new, new.packed(links.keys, codes)
+
+    def _settle(self) -> None:
+        self._most = 2 * max(self.reals.used, self.ints.used) + ROWS
+
+    def reserve(self, rows: int) -> None:
+        """Make room for so many more states."""
+        self.reals.reserve(rows)
+        self.ints.reserve(rows)
+
+
+def one(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """Both codes of a link as one number: the first in the low half."""
+    return codes.view(np.uint64).reshape(-1)
+
+
+class Table:
+    """Distinct rows of three numbers of 64 bits, with a code for each.
+
+    Attributes
+    ----------
+    bits : uint64[room, 3]
+        The rows by code, and room for more.
+    slots : int32[2^k]
+        See the kernels.
+    used : int
+        Rows.
+    """
 
     def __init__(self, rows: NDArray[Any]) -> None:
         self._dtype = rows.dtype
-        self._used = len(rows)
+        self.used = len(rows)
         self._grow(rows.view(np.uint64), FIRST)
 
     def _grow(self, rows: NDArray[np.uint64], room: int) -> None:
         while room < 2 * len(rows):
             room *= 2
-        self._rows = np.empty((room, 3), np.uint64)
-        self._rows[: self._used] = rows[: self._used]
-        self._slots = np.zeros(2 * room, np.int32)
-        kernels.index_rows(self._rows, self._used, self._slots)
+        self.bits = np.empty((room, 3), np.uint64)
+        self.bits[: self.used] = rows[: self.used]
+        self.slots = np.zeros(2 * room, np.int32)
+        kernels.index_rows(self.bits, self.used, self.slots)
+
+    def reserve(self, rows: int) -> None:
+        """Make room for so many more rows."""
+        if self.used + rows > len(self.bits):
+            self._grow(self.bits, max(2 * len(self.bits), self.used + rows))
 
     def codes_of(self, rows: NDArray[Any]) -> NDArray[np.uint32]:
         """The codes of some rows, new ones added."""
         codes = np.empty(len(rows), np.uint32)
         bits, at = rows.view(np.uint64), 0
         while True:
-            at, self._used = kernels.intern(bits, at, self._rows, self._used, self._slots, codes)
+            at, self.used = kernels.intern(bits, at, self.bits, self.used, self.slots, codes)
             if at == len(rows):
                 return codes
-            self._grow(self._rows, 2 * len(self._rows))
+            self._grow(self.bits, 2 * len(self.bits))
 
     def rows(self) -> NDArray[Any]:
-        """All rows, by code."""
-        return self._rows[: self._used].copy().view(self._dtype)
+        """All rows, by code; later ones do not show."""
+        return self.bits[: self.used].view(self._dtype)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from fastassoc.kernels import links as kernels
 from fastassoc.kernels import packed as packing
+from fastassoc.kernels import staged
 from fastassoc.kernels.notes import prefixes
 
-GONE, UNKNOWN = -1, -2
+GONE = -1
 Run = dict[int, tuple[float, ...]]  # key -> weight, written, valence, count, created, updated
 
 ids = st.integers(0, 6) | st.integers(2**32 - 3, 2**32 - 1)
@@ -28,7 +29,6 @@ def runs(counts: st.SearchStrategy[int], size: int = 12) -> st.SearchStrategy[Ru
 
 
 live, mixed = runs(st.integers(0, 3)), runs(st.integers(GONE, 3))
-half_known = runs(st.integers(UNKNOWN, 3))
 
 
 def arrays(run: Run, room: int = 0) -> tuple[Any, Any, Any]:
@@ -58,46 +58,22 @@ def test_merge(new: Run, old: Run) -> None:
         assert entries(out, used) == items(both)
 
 
-def packed(run: Run) -> tuple[Any, Any, Any, Any]:
-    """Keys, codes and tables, the newest states first in the tables."""
-    reals = list(dict.fromkeys(state[:3] for state in reversed(run.values())))
-    ints = list(dict.fromkeys(state[3:] for state in reversed(run.values())))
-    codes = [(reals.index(state[:3]), ints.index(state[3:])) for state in run.values()]
-    return (
-        arrays(run)[0],
-        np.array(codes, np.uint32).reshape(-1, 2),
-        np.array(reals, np.float64).reshape(-1, 3),
-        np.array(ints, np.int64).reshape(-1, 3),
-    )
-
-
-@given(new=mixed, old=live)
-def test_merge_codes(new: Run, old: Run) -> None:
+@given(new=mixed, old=mixed, drop=st.booleans())
+def test_merge_codes(new: Run, old: Run, drop: bool) -> None:
+    if drop:
+        old = {key: state for key, state in old.items() if state[3] >= 0}
     states: list[tuple[float, ...]] = [*new.values(), *old.values()]
     place = {state: at for at, state in enumerate(states)}
-    codes = [
-        np.array([(place[s], place[s] + 1) for s in run.values()], np.uint32).reshape(-1, 2)
-        for run in (new, old)
-    ]
-    fresh, known = arrays(new), arrays(old)
+    codes = [np.array([place[s] << 32 | 7 for s in run.values()], np.uint64) for run in (new, old)]
+    ints = np.array([state[3:] for state in states], np.int64).reshape(-1, 3)
     room = len(states)
-    keys_out, codes_out = np.empty(room, np.uint64), np.empty((room, 2), np.uint32)
+    keys_out, codes_out = np.empty(room, np.uint64), np.empty(room, np.uint64)
     used = packing.merge_codes(
-        fresh[0], codes[0], fresh[2], known[0], codes[1], keys_out, codes_out
+        arrays(new)[0], codes[0], ints, arrays(old)[0], codes[1], keys_out, codes_out, drop
     )
-    left = {key: state for key, state in {**old, **new}.items() if state[3] >= 0}
+    left = {key: s for key, s in {**old, **new}.items() if not drop or s[3] >= 0}
     found = zip(keys_out[:used].tolist(), codes_out[:used].tolist(), strict=True)
-    assert list(found) == [(k, [place[s], place[s] + 1]) for k, s in items(left)]
-
-
-@given(run=half_known, known=live)
-def test_resolve_packed(run: Run, known: Run) -> None:
-    out = arrays(run)
-    packing.resolve_packed(*out, *packed(known))
-    wanted = {
-        key: known.get(key, state) if state[3] == UNKNOWN else state for key, state in run.items()
-    }
-    assert entries(out, len(run)) == items(wanted)
+    assert list(found) == [(key, place[state] << 32 | 7) for key, state in items(left)]
 
 
 @given(
@@ -128,19 +104,6 @@ def test_index_rows_and_intern(
     assert out[:used].tolist() == [list(row) for row in table]
 
 
-@given(tiers=st.lists(mixed, max_size=5))
-def test_merge_tiers(tiers: list[Run]) -> None:
-    parts = [arrays(tier) for tier in tiers] or [arrays({})]
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    ends = np.cumsum([0, *(len(tier) for tier in tiers)]).astype(np.int64)
-    out = arrays({}, int(ends[-1]))
-    used = kernels.merge_tiers(ends, *columns, *out)
-    newest: Run = {}
-    for tier in tiers:
-        newest.update(tier)
-    assert entries(out, used) == items(newest)
-
-
 @given(new=mixed, old=mixed)
 def test_merge_sides(new: Run, old: Run) -> None:
     def side(run: Run) -> tuple[Any, Any, Any]:
@@ -154,23 +117,6 @@ def test_merge_sides(new: Run, old: Run) -> None:
     assert got == [(key, state[0], state[5]) for key, state in items({**old, **new})]
 
 
-@given(run=half_known, known=mixed)
-def test_resolve(run: Run, known: Run) -> None:
-    out = arrays(run)
-    kernels.resolve(*out, *arrays(known))
-    want = {key: known.get(key, s) if s[3] == UNKNOWN else s for key, s in run.items()}
-    assert entries(out, len(run)) == items(want)
-
-
-@given(run=mixed, data=st.data())
-def test_gather_run(run: Run, data: st.DataObject) -> None:
-    order = data.draw(st.permutations(range(len(run))))
-    out = arrays({}, len(run))
-    kernels.gather_run(np.array(order, np.int64), *arrays(run), *out)
-    rows = list(run.items())
-    assert entries(out, len(run)) == [rows[place] for place in order]
-
-
 @given(run=mixed, sought=st.lists(keys, max_size=12))
 def test_locate(run: Run, sought: list[int]) -> None:
     out = np.zeros(len(sought), np.int64)
@@ -181,36 +127,44 @@ def test_locate(run: Run, sought: list[int]) -> None:
 
 @given(
     table=st.lists(keys, unique=True, max_size=12),
-    tiers=st.lists(mixed, min_size=1, max_size=3),
     delta=mixed,
     base=live,
     sought=st.lists(keys, max_size=12),
 )
-def test_rehash_and_find_link(
-    table: list[int], tiers: list[Run], delta: Run, base: Run, sought: list[int]
-) -> None:
+def test_rehash_and_find_link(table: list[int], delta: Run, base: Run, sought: list[int]) -> None:
     slots = np.zeros(16, np.int64)
     table_keys = np.array(table, np.uint64)
-    kernels.rehash(table_keys, len(table), slots)
+    staged.rehash(table_keys, len(table), slots)
     assert sorted(slots[slots > 0].tolist()) == list(range(1, len(table) + 1))
-    ends = np.cumsum([0, *(len(tier) for tier in tiers)]).astype(np.int64)
-    flat = [key for tier in tiers for key in tier]
-    stacked = np.array(flat, np.uint64), arrays(delta)[0], arrays(base)[0]
 
     def find(key: int) -> tuple[int, int]:
-        if key in table:
-            return 0, table.index(key)
-        for number in reversed(range(len(tiers))):
-            if key in tiers[number]:
-                return 1, int(ends[number]) + list(tiers[number]).index(key)
-        for level, run in ((2, delta), (3, base)):
+        for level, run in enumerate((table, list(delta), list(base))):
             if key in run:
-                return level, list(run).index(key)
+                return level, run.index(key)
         return -1, -1
 
-    for key in [*sought, *table, *flat, *delta, *base]:
-        got = kernels.find_link(np.uint64(key), slots, table_keys, ends, *stacked)
+    for key in [*sought, *table, *delta, *base]:
+        got = staged.find_link(np.uint64(key), slots, table_keys, arrays(delta)[0], arrays(base)[0])
         assert tuple(got) == find(key)
+
+
+@given(given_keys=st.lists(st.integers(0, 9), max_size=20).map(sorted), run=mixed)
+def test_spread_and_resolve(given_keys: list[int], run: Run) -> None:
+    starts = np.empty(len(given_keys) + 1, np.int64)
+    keys_out, codes = np.empty((2, len(given_keys)), np.uint64)
+    used = staged.spread(np.array(given_keys, np.uint64), starts, keys_out, codes)
+    distinct = list(dict.fromkeys(given_keys))
+    assert keys_out[:used].tolist() == distinct
+    if used:
+        assert starts[: used + 1].tolist() == [*map(given_keys.index, distinct), len(given_keys)]
+    codes[1:used:3] = 77  # these are known
+    run_codes = np.arange(len(run), dtype=np.uint64)
+    staged.resolve(keys_out[:used], codes[:used], arrays(run)[0], run_codes)
+    places, unknown = list(run), int(staged.UNKNOWN)
+    assert codes[:used].tolist() == [
+        77 if place % 3 == 1 else places.index(key) if key in run else unknown
+        for place, key in enumerate(distinct)
+    ]
 
 
 @given(links=st.lists(st.tuples(numbers, times), max_size=9), now=times)

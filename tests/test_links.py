@@ -19,12 +19,12 @@ from fastassoc.links import LinkMatrix, Sizes, keys_of
 from fastassoc.settings import LinkRule
 
 DAY = 86_400_000_000
-TINY = Sizes(bulk=4, table=3, fan=2, staged=8, delta=5, share=1000, head=2)
+TINY = Sizes(bulk=4, table=3, staged=8, delta=5, share=1000, head=2)
 SIZES = [
     TINY,
     Sizes(),
-    Sizes(bulk=1, table=3, fan=3, staged=30, delta=0, share=1000, head=2),
-    Sizes(bulk=1000, table=2, fan=3, staged=6, delta=8, share=2, head=3),
+    Sizes(bulk=1, table=3, staged=30, delta=0, share=1000, head=2),
+    Sizes(bulk=1000, table=2, staged=6, delta=8, share=2, head=3),
 ]
 RULES = [
     {},
@@ -244,7 +244,7 @@ def _radix_early(monkeypatch):
 
 
 def test_a_reader_keeps_its_view_while_the_writer_goes_on():
-    links, _ = make({}, Sizes(bulk=64, table=200, fan=3, staged=500, delta=50, share=1000, head=2))
+    links, _ = make({}, Sizes(bulk=64, table=200, staged=500, delta=50, share=1000, head=2))
     draw = np.random.default_rng(1)
     handed, wrong, done = [], [], threading.Event()
 
@@ -307,9 +307,7 @@ def test_splits_and_orders_of_a_batch_change_nothing(sizes):
 def test_larger_random_runs_equal_the_twin(seed, options):
     """Enough links for galloping, sorting and bitmaps to be reached."""
     draw = random.Random(seed)
-    links, twin = make(
-        options, Sizes(bulk=80, table=90, fan=3, staged=300, delta=60, share=9, head=8)
-    )
+    links, twin = make(options, Sizes(bulk=80, table=90, staged=300, delta=60, share=9, head=8))
     for i in range(12):
         count = draw.choice([1, 30, 100, 300])
         some = [tuple(sorted(draw.sample(range(draw.choice([20, 200])), 2))) for _ in range(count)]

@@ -16,13 +16,11 @@ from fastassoc.kernels import inline, jit
 
 WRITE, UNWRITE, TEACH, UNLINK, ERASE = 0, 1, 2, 3, 4
 GONE = -1
-UNKNOWN = -2  # the count of a link whose state is still to be looked up
 STEP, LOW, HIGH, REST, TAU, RATE = 0, 1, 2, 3, 4, 5  # places in a rule, float64[6]
 BLOCK = 16
 DIGIT = 9  # bits of a pass of the radix sort: its counters stay in the nearest cache
 SMALL = 64  # up to this many, insertion sort beats anything
 
-_HASH = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 _MASK = np.uint64(0xFFFFFFFF)
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)  # a lone bit times this has the bit's number on top
@@ -106,10 +104,10 @@ def change(
 @inline
 def change_run(
     kind: int,
-    keys: Array,
     amounts: Array,
     outcomes: Array,
     first: int,
+    last: int,
     at: int,
     rule: Array,
     weight: float,
@@ -118,14 +116,11 @@ def change_run(
     valence: float,
     created: int,
     updated: int,
-) -> tuple[int, float, float, int, float, int, int]:
-    """All changes of the pair at ``keys[first]``, in order; also where the next pair begins."""
-    last = first + 1
-    while last < keys.size and keys[last] == keys[first]:
-        last += 1
+) -> tuple[float, float, int, float, int, int]:
+    """The changes from `first` to `last`, which are of one pair, in order."""
     if kind == WRITE and amounts.size == 0 and rule[TAU] == math.inf:
         # equal positive steps on the 2^-20 grid: the sum is exact and one clamp is as good as many
-        state = change(
+        return change(
             kind,
             last - first,
             rule[STEP],
@@ -139,7 +134,6 @@ def change_run(
             created,
             updated,
         )
-        return last, state[0], state[1], state[2], state[3], state[4], state[5]
     for i in range(first, last):
         amount = amounts[i] if amounts.size else rule[STEP]
         outcome = outcomes[i] if outcomes.size else math.nan
@@ -157,7 +151,7 @@ def change_run(
             created,
             updated,
         )
-    return last, weight, written, count, valence, created, updated
+    return weight, written, count, valence, created, updated
 
 
 # ---- finding ------------------------------------------------------------------------------------
@@ -194,52 +188,6 @@ def find(keys: Array, low: int, high: int, key: np.uint64) -> int:
     return low if low < keys.size and keys[low] == key else -1
 
 
-@inline
-def slot_of(slots: Array, table_keys: Array, key: np.uint64) -> int:
-    """The slot that holds `key`, or the free one where it belongs."""
-    mask = slots.size - 1
-    slot: int = np.int64((key * _HASH) >> _HALF) & mask
-    while slots[slot] and table_keys[slots[slot] - 1] != key:
-        slot = (slot + 1) & mask
-    return slot
-
-
-def _rehash(table_keys: Array, used: int, slots: Array) -> None:
-    """Fill `slots` (int64[2^k], zeros) for the first `used` entries; a slot is an entry + 1."""
-    for entry in range(used):
-        slots[slot_of(slots, table_keys, table_keys[entry])] = entry + 1
-
-
-rehash = jit(_rehash)
-
-
-def _find_link(
-    key: np.uint64,
-    slots: Array,
-    table_keys: Array,
-    ends: Array,
-    tier_keys: Array,
-    delta_keys: Array,
-    base_keys: Array,
-) -> tuple[int, int]:
-    """Level of the newest state of `key` (0 table, 1 tiers, 2 delta, 3 base, or -1), and place."""
-    entry = slots[slot_of(slots, table_keys, key)]
-    if entry:
-        return 0, entry - 1
-    for tier in range(ends.size - 2, -1, -1):
-        at = find(tier_keys, ends[tier], ends[tier + 1], key)
-        if at >= 0 and at < ends[tier + 1]:
-            return 1, at
-    at = find(delta_keys, 0, delta_keys.size, key)
-    if at >= 0:
-        return 2, at
-    at = find(base_keys, 0, base_keys.size, key)
-    return (3, at) if at >= 0 else (-1, -1)
-
-
-find_link = jit(_find_link)
-
-
 def _locate(keys: Array, run: Array, out: Array) -> None:
     """Place in `run` of each of `keys` (uint64[m], any order), or -1, into `out` int64[m]."""
     for i in range(keys.size):
@@ -258,194 +206,7 @@ def _effective_all(weights: Array, updated: Array, now: int, tau: float) -> None
 effective_all = jit(_effective_all)
 
 
-# ---- changing -----------------------------------------------------------------------------------
-
-
-@inline
-def verdict(
-    weight: float,
-    written: float,
-    count: int,
-    valence: float,
-    new_weight: float,
-    new_written: float,
-    new_count: int,
-    new_valence: float,
-) -> int:
-    """From the state before and after: 0 nothing, 1 created, 2 changed, 3 removed."""
-    if count < 0:
-        return 1 if new_count >= 0 else 0
-    if new_count < 0:
-        return 3
-    if (
-        weight != new_weight
-        or written != new_written
-        or count != new_count
-        or valence != new_valence
-    ):
-        return 2
-    return 0
-
-
-def _sort_small(keys: Array, amounts: Array, outcomes: Array) -> None:
-    """Sort by key in place, equal keys in their order; for few."""
-    for i in range(1, keys.size):
-        key = keys[i]
-        j = i
-        while j > 0 and keys[j - 1] > key:
-            j -= 1
-        if j == i:
-            continue
-        for k in range(i, j, -1):
-            keys[k] = keys[k - 1]
-        keys[j] = key
-        if amounts.size:
-            amount = amounts[i]
-            for k in range(i, j, -1):
-                amounts[k] = amounts[k - 1]
-            amounts[j] = amount
-        if outcomes.size:
-            outcome = outcomes[i]
-            for k in range(i, j, -1):
-                outcomes[k] = outcomes[k - 1]
-            outcomes[j] = outcome
-
-
-sort_small = inline(_sort_small)
-
-
-@inline
-def load(
-    key: np.uint64,
-    cursors: Array,
-    ends: Array,
-    tier_keys: Array,
-    tier_reals: Array,
-    tier_ints: Array,
-    delta_keys: Array,
-    delta_reals: Array,
-    delta_ints: Array,
-    base_keys: Array,
-    base_codes: Array,
-    base_reals: Array,
-    base_ints: Array,
-    reals: Array,
-    ints: Array,
-) -> None:
-    """Newest published or staged state of `key` into `reals`, `ints`; keys must come ascending."""
-    for tier in range(ends.size - 2, -1, -1):
-        at = seek(tier_keys, max(cursors[tier], ends[tier]), ends[tier + 1], key)
-        cursors[tier] = at
-        if at < ends[tier + 1] and tier_keys[at] == key:
-            for c in range(3):
-                reals[c] = tier_reals[at, c]
-                ints[c] = tier_ints[at, c]
-            return
-    n = ends.size - 1
-    at = seek(delta_keys, cursors[n], delta_keys.size, key)
-    cursors[n] = at
-    if at < delta_keys.size and delta_keys[at] == key:
-        for c in range(3):
-            reals[c] = delta_reals[at, c]
-            ints[c] = delta_ints[at, c]
-        return
-    at = seek(base_keys, cursors[n + 1], base_keys.size, key)
-    cursors[n + 1] = at
-    if at < base_keys.size and base_keys[at] == key:
-        for c in range(3):
-            reals[c] = base_reals[base_codes[at, 0], c]
-            ints[c] = base_ints[base_codes[at, 1], c]
-        return
-    reals[:] = 0.0
-    ints[:] = 0
-    ints[0] = GONE
-
-
-def _touch(
-    kind: int,
-    keys: Array,
-    amounts: Array,
-    outcomes: Array,
-    at: int,
-    rule: Array,
-    slots: Array,
-    table_keys: Array,
-    table_reals: Array,
-    table_ints: Array,
-    used: int,
-    ends: Array,
-    tier_keys: Array,
-    tier_reals: Array,
-    tier_ints: Array,
-    delta_keys: Array,
-    delta_reals: Array,
-    delta_ints: Array,
-    base_keys: Array,
-    base_codes: Array,
-    base_reals: Array,
-    base_ints: Array,
-) -> tuple[int, int, int, int]:
-    """Apply changes to the table of recent pairs; each is loaded at its first touch.
-
-    `keys` uint64[m], `amounts` and `outcomes` float64[m] or empty; sorted, or at most `SMALL` of
-    them. The table has room for m more. Returns the entries used, and links created, changed,
-    removed.
-    """
-    for i in range(1, keys.size):
-        if keys[i] < keys[i - 1]:
-            keys, amounts, outcomes = keys.copy(), amounts.copy(), outcomes.copy()
-            sort_small(keys, amounts, outcomes)
-            break
-    cursors = np.zeros(ends.size + 1, np.int64)
-    tally = np.zeros(4, np.int64)
-    i = 0
-    while i < keys.size:
-        key = keys[i]
-        slot = slot_of(slots, table_keys, key)
-        if slots[slot] == 0:
-            table_keys[used] = key
-            load(
-                key,
-                cursors,
-                ends,
-                tier_keys,
-                tier_reals,
-                tier_ints,
-                delta_keys,
-                delta_reals,
-                delta_ints,
-                base_keys,
-                base_codes,
-                base_reals,
-                base_ints,
-                table_reals[used],
-                table_ints[used],
-            )
-            used += 1
-            slots[slot] = used
-        entry = slots[slot] - 1
-        reals, ints = table_reals[entry], table_ints[entry]
-        weight, written, valence, count = reals[0], reals[1], reals[2], ints[0]
-        i, reals[0], reals[1], ints[0], reals[2], ints[1], ints[2] = change_run(
-            kind,
-            keys,
-            amounts,
-            outcomes,
-            i,
-            at,
-            rule,
-            weight,
-            written,
-            count,
-            valence,
-            ints[1],
-            ints[2],
-        )
-        tally[verdict(weight, written, count, valence, reals[0], reals[1], ints[0], reals[2])] += 1
-    return used, tally[1], tally[2], tally[3]
-
-
-touch = jit(_touch)
+# ---- runs ---------------------------------------------------------------------------------------
 
 
 def _distinct(keys: Array) -> int:
@@ -458,115 +219,6 @@ def _distinct(keys: Array) -> int:
 
 
 distinct = jit(_distinct)
-
-
-def _spread(keys: Array, out_keys: Array, out_ints: Array) -> None:
-    """The distinct values of sorted `keys` into a run of links whose state is not known yet."""
-    used = 0
-    for i in range(keys.size):
-        if i == 0 or keys[i] != keys[i - 1]:
-            out_keys[used] = keys[i]
-            out_ints[used, 0] = UNKNOWN
-            used += 1
-
-
-spread = jit(_spread)
-
-
-@inline
-def unknown_in(keys: Array, ints: Array, run_keys: Array) -> Array:
-    """Where each key whose state is not known yet stands in another run, int64[n]; else -1."""
-    places = np.empty(keys.size, np.int64)
-    at = 0
-    for i in range(keys.size):
-        places[i] = -1
-        if ints[i, 0] == UNKNOWN:
-            at = seek(run_keys, at, run_keys.size, keys[i])
-            if at < run_keys.size and run_keys[at] == keys[i]:
-                places[i] = at
-    return places
-
-
-def _resolve(
-    keys: Array,
-    reals: Array,
-    ints: Array,
-    run_keys: Array,
-    run_reals: Array,
-    run_ints: Array,
-) -> None:
-    """States that are not known yet and that the second run holds, into the first."""
-    places = unknown_in(keys, ints, run_keys)
-    for i in range(keys.size):  # apart, so that the memory's answers overlap
-        at = places[i]
-        if at >= 0:
-            for c in range(3):
-                reals[i, c] = run_reals[at, c]
-                ints[i, c] = run_ints[at, c]
-
-
-resolve = jit(_resolve)
-
-
-def _fold(
-    kind: int,
-    keys: Array,
-    amounts: Array,
-    outcomes: Array,
-    at: int,
-    rule: Array,
-    out_keys: Array,
-    out_reals: Array,
-    out_ints: Array,
-) -> tuple[int, int, int, int]:
-    """Apply sorted changes, as `touch` does, to the run of their distinct pairs, in one walk.
-
-    Pairs whose state is still not known have no link. Returns how many entries of the run are
-    left (those that had a link or have one now), and links created, changed, removed.
-    """
-    tally = np.zeros(4, np.int64)
-    used = 0
-    place = 0
-    i = 0
-    while i < keys.size:
-        weight, written, valence = out_reals[place, 0], out_reals[place, 1], out_reals[place, 2]
-        count, created, updated = out_ints[place, 0], out_ints[place, 1], out_ints[place, 2]
-        if count < 0:  # values of an entry that was not known are rubbish
-            weight, written, count, valence, created, updated = 0.0, 0.0, GONE, 0.0, 0, 0
-        place += 1
-        key = keys[i]
-        i, new_weight, new_written, new_count, new_valence, created, updated = change_run(
-            kind,
-            keys,
-            amounts,
-            outcomes,
-            i,
-            at,
-            rule,
-            weight,
-            written,
-            count,
-            valence,
-            created,
-            updated,
-        )
-        done = verdict(
-            weight, written, count, valence, new_weight, new_written, new_count, new_valence
-        )
-        tally[done] += 1
-        if count >= 0 or new_count >= 0:
-            out_keys[used] = key
-            out_reals[used, 0], out_reals[used, 1] = new_weight, new_written
-            out_reals[used, 2] = new_valence
-            out_ints[used, 0], out_ints[used, 1], out_ints[used, 2] = new_count, created, updated
-            used += 1
-    return used, tally[1], tally[2], tally[3]
-
-
-fold = jit(_fold)
-
-
-# ---- runs ---------------------------------------------------------------------------------------
 
 
 def _sort_keys(
@@ -617,26 +269,6 @@ def _sort_keys(
 sort_keys = jit(_sort_keys)
 
 
-def _gather_run(
-    order: Array,
-    keys: Array,
-    reals: Array,
-    ints: Array,
-    out_keys: Array,
-    out_reals: Array,
-    out_ints: Array,
-) -> None:
-    """Entries of a run in the given order (int64[n]) into the `out` run."""
-    for i in range(order.size):
-        out_keys[i] = keys[order[i]]
-        for c in range(3):
-            out_reals[i, c] = reals[order[i], c]
-            out_ints[i, c] = ints[order[i], c]
-
-
-gather_run = jit(_gather_run)
-
-
 def _merge(
     new_keys: Array,
     new_reals: Array,
@@ -679,43 +311,6 @@ def _merge(
 
 
 merge = jit(_merge)
-
-
-def _merge_tiers(
-    ends: Array,
-    keys: Array,
-    reals: Array,
-    ints: Array,
-    out_keys: Array,
-    out_reals: Array,
-    out_ints: Array,
-) -> int:
-    """All tiers (tier i is ``[ends[i], ends[i + 1])``, later ones are newer) into one run."""
-    tiers = ends.size - 1
-    cursors = ends[:-1].copy()
-    used = 0
-    while True:
-        newest = -1
-        low = np.uint64(0)
-        for tier in range(tiers - 1, -1, -1):
-            at = cursors[tier]
-            if at < ends[tier + 1] and (newest < 0 or keys[at] < low):
-                newest = tier
-                low = keys[at]
-        if newest < 0:
-            return used
-        at = cursors[newest]
-        out_keys[used] = low
-        for c in range(3):
-            out_reals[used, c] = reals[at, c]
-            out_ints[used, c] = ints[at, c]
-        used += 1
-        for tier in range(newest + 1):
-            if cursors[tier] < ends[tier + 1] and keys[cursors[tier]] == low:
-                cursors[tier] += 1
-
-
-merge_tiers = jit(_merge_tiers)
 
 
 # ---- the read view ------------------------------------------------------------------------------

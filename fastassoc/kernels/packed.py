@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from fastassoc.kernels import inline, jit
-from fastassoc.kernels.links import seek, unknown_in
 
 _ONE = np.uint64(0x9E3779B97F4A7C15)
 _TWO = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -76,55 +75,35 @@ index_rows = jit(_index_rows)
 def _merge_codes(
     new_keys: Array,
     new_codes: Array,
-    new_ints: Array,
+    ints: Array,
     old_keys: Array,
     old_codes: Array,
     out_keys: Array,
     out_codes: Array,
+    drop: bool,
 ) -> int:
-    """A run with the codes of its states laid over a packed one; its tombstones are left out."""
-    used = 0
-    old = 0
-    for i in range(new_keys.size + 1):
-        last = i == new_keys.size
-        stop = old_keys.size if last else seek(old_keys, old, old_keys.size, new_keys[i])
-        for j in range(old, stop):
-            out_keys[used] = old_keys[j]
-            out_codes[used, 0], out_codes[used, 1] = old_codes[j, 0], old_codes[j, 1]
-            used += 1
-        old = stop
-        if last:
-            break
-        if old < old_keys.size and old_keys[old] == new_keys[i]:
-            old += 1
-        if new_ints[i, 0] >= 0:
-            out_keys[used] = new_keys[i]
-            out_codes[used, 0], out_codes[used, 1] = new_codes[i, 0], new_codes[i, 1]
-            used += 1
+    """A run laid over an older one, both with the codes of their states; `drop` its tombstones.
+
+    Codes are uint64[n], both in one; `ints` int64[s, 3] is the table of the second ones.
+    """
+    used, i, j = 0, 0, 0
+    while i < new_keys.size and j < old_keys.size:  # without a branch that the data decides
+        new, old = new_keys[i], old_keys[j]
+        newer = new <= old
+        code = new_codes[i] if newer else old_codes[j]
+        out_keys[used] = new if newer else old
+        out_codes[used] = code
+        used += not drop or ints[code >> _HALF, 0] >= 0
+        i += newer
+        j += old <= new
+    while i < new_keys.size:
+        out_keys[used], out_codes[used] = new_keys[i], new_codes[i]
+        used += not drop or ints[new_codes[i] >> _HALF, 0] >= 0
+        i += 1
+    for k in range(j, old_keys.size):
+        out_keys[used], out_codes[used] = old_keys[k], old_codes[k]
+        used += 1
     return used
 
 
 merge_codes = jit(_merge_codes)
-
-
-def _resolve_packed(
-    keys: Array,
-    reals: Array,
-    ints: Array,
-    packed_keys: Array,
-    codes: Array,
-    packed_reals: Array,
-    packed_ints: Array,
-) -> None:
-    """States of a run that are not known yet and that a packed one holds, into the run."""
-    places = unknown_in(keys, ints, packed_keys)
-    for i in range(keys.size):  # apart, so that the memory's answers overlap
-        at = places[i]
-        if at >= 0:
-            real, whole = codes[at, 0], codes[at, 1]
-            for c in range(3):
-                reals[i, c] = packed_reals[real, c]
-                ints[i, c] = packed_ints[whole, c]
-
-
-resolve_packed = jit(_resolve_packed)
