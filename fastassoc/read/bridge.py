@@ -119,7 +119,7 @@ class Board:
         self.view, self.text, self.mentions = view, text, mentions
         self.settings, self.rule, self.found = settings, settings.bridge, found
         # sums of floats go by name or by weight: numbers come from history
-        asked = self.asked_words = text.asked(found.terms)
+        asked = self.asked_words = found.asked
         self.named = np.array(sorted(found.named, key=view.vocabulary.key), np.uint32)
         named_idf = mentions.idfs(self.named)
         self.carried = Carried(view, text, found, self.named, named_idf)
@@ -140,7 +140,7 @@ class Board:
             found.allowed, self.reach, constants(rule), math.log(1.0 + mentions.n_live),
         )  # fmt: skip
         self.asked = frozenset(found.named)
-        self.asked_ids, self.asked_terms = np.sort(self.named), np.sort(found.terms)
+        self.asked_ids, self.asked_terms = np.sort(self.named), found.terms
         near, cosines = found.near or (NO_ROWS, NO_SCORES)
         order = near.argsort()
         kept = np.maximum(cosines, 0.0)
@@ -219,9 +219,7 @@ class Board:
     @property
     def score(self) -> Scores:
         """The sum of all parts so far."""
-        total = np.zeros(len(self.rows))
-        for column in self.table:
-            total += column
+        total: Scores = np.add.reduce(self.table, axis=0)
         return total
 
     def coverage(self) -> float | None:

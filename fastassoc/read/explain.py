@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -42,26 +42,25 @@ def explain(
     reached: dict[str, float] = {}
     names = view.vocabulary.names()
 
-    def name(concept: int) -> str:
-        return names[concept] or ""
-
     for one, cosine in zip(placed, cosines, strict=True):
         # by counts, what links bring is part of every score; else of an associated note's only
         told = rank in {"counts", "bridge"} or one.source == "association"
         through = paths.through(one) if told else []
-        hit = hit_of(view, name, one, paths.path(one, through), through, coverage, cosine)
+        hit = hit_of(view, names, one, paths.path(one, through), through, coverage, cosine)
         hits.append(hit)
-        reached.update({name(concept): paths.strengths[concept] for concept in through})
+        reached.update(
+            zip(names_of(through, names), (paths.strengths[c] for c in through), strict=True)
+        )
     if query.order_by == "recency":
         hits.sort(key=lambda hit: (hit.created_at, hit.id), reverse=True)
-    named = [name(concept) for concept in found.named]
+    named = names_of(found.named, names)
     return Recall(
         hits=hits,
         query_concepts=named,
         query_terms=list(dict.fromkeys([*named, *found.words])),
         query_stems=found.stems,
         expanded_concepts=dict(sorted(reached.items(), key=lambda item: (-item[1], item[0]))),
-        variants={said: [name(o) for o in others] for said, others in found.variants.items()},
+        variants={said: names_of(others, names) for said, others in found.variants.items()},
         unknown=found.unknown,
         reason=None if hits else why_empty(view, query, found, scored, rank),
         rank=rank,
@@ -188,6 +187,11 @@ class Paths:
         return self._view.notes.table.ids[row]
 
 
+def names_of(concepts: Sequence[int], names: Sequence[str | None]) -> list[str]:
+    """Names by id; "" for one that was dropped."""
+    return [names[concept] or "" for concept in concepts]
+
+
 def carries(concept: str, note: str) -> Step:
     """The step from a concept into a note that carries it."""
     return Step(concept, note, "carries", 0.0, 0.0, 0.0)
@@ -200,7 +204,7 @@ def said(source: str, target: str) -> Step:
 
 def hit_of(
     view: StateView,
-    name: Callable[[int], str],
+    names: Sequence[str | None],
     one: Placed,
     path: list[Step],
     through: Sequence[int],
@@ -219,8 +223,8 @@ def hit_of(
         parts=one.parts,
         similarity=cosine,
         source=one.source,
-        concepts=[name(c) for c in one.concepts],
-        via=[name(c) for c in through] if one.source == "association" else [],
+        concepts=names_of(one.concepts, names),
+        via=names_of(through, names) if one.source == "association" else [],
         path=path,
         domain=table.domains[int(view.notes.domain[row])],
         metadata=table.metadata(row),

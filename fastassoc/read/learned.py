@@ -186,6 +186,8 @@ class Learned:
         return [*self._way_of_terms(row), *self._way_of_concepts(row)]
 
     def _way_of_terms(self, row: int) -> list[Way]:
+        if not self._gains:
+            return []
         one = np.array([row], np.int64)
         if self.notes.of(one)[0] <= 0.0:
             return []

@@ -98,7 +98,7 @@ class Places:
     def place(self, row: int, score: float, *, linked: bool = False) -> Placed:
         """A row with the named parts of its rank score."""
         concepts = self._view.notes.table.concepts_of(row)[0].tolist()
-        asked = sum(c in self._asked for c in concepts)
+        asked = len(self._asked.intersection(concepts))
         if linked:
             return Placed(row, "association", {"association": score}, concepts)
         direct = row in self._scored.direct

@@ -12,9 +12,12 @@ from fastassoc.errors import NoteNotFound
 from fastassoc.filters import allowed_rows
 from fastassoc.query import Query
 from fastassoc.state import StateView
+from fastassoc.text import Asked
 from fastassoc.words import STOP_WORDS, terms
 
 __all__ = ["Scan", "is_held", "scan", "search"]
+
+NOTHING = Asked(np.empty(0, np.uint32), np.empty(0), [])
 
 
 @dataclass
@@ -39,6 +42,8 @@ class Scan:
         The term of each in the text index, -1 for one that no live note holds.
     terms : uint32 [t]
         Known stems of the text, for BM25.
+    asked : Asked
+        The same in the order of the stems, with what each weighs.
     like : int or None
         The row of the note that the query is like; it is no answer, and links lead on from it.
     asked_idf : float
@@ -62,6 +67,7 @@ class Scan:
     stems: list[str] = field(default_factory=list)
     stem_terms: list[int] = field(default_factory=list)
     terms: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+    asked: Asked = NOTHING
     like: int | None = None
     asked_idf: float = 0.0
     sought: frozenset[str] = frozenset()
@@ -203,10 +209,11 @@ def weigh_text(view: StateView, query: Query, text: str | None, found: Scan) -> 
         text = " ".join(query.concepts)
     if text and view.text is not None:
         stems = view.text.query(text)
-        found.terms = np.array(sorted(term for _, term in stems if term >= 0), np.uint32)
-        unknown = view.text.idf(-1)
-        idfs = dict(zip(found.terms.tolist(), view.text.idfs(found.terms).tolist(), strict=True))
-        weights = [idfs.get(term, unknown) for _, term in stems]
+        asked_words = found.asked = view.text.asked([term for _, term in stems])
+        found.terms = np.sort(asked_words.ids)
+        weights = [view.text.idf(-1)] * len(stems)
+        for place, idf in zip(asked_words.places, asked_words.idf.tolist(), strict=True):
+            weights[place] = idf
         found.asked_idf = sum(weights)
         found.sought = frozenset(stem for stem, _ in stems)
         known = sum(w for w, (_, term) in zip(weights, stems, strict=True) if term >= 0)
