@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,46 @@ from numpy.typing import NDArray
 
 from fastassoc.columns import Growable
 from fastassoc.errors import InvalidInput
-from fastassoc.kernels.vectors import cosines, nearest, squared
+from fastassoc.kernels.vectors import cosines, nearest, nearest_sketched, sketch, squared
 
 __all__ = ["Points", "PointsView"]
 
 NO_PLACES = np.empty(0, np.int64)
+SKETCHED = 20_000  # vectors up to which a scan keeps sketches: more have an index
+
+
+class Sketches:
+    """Sketches of the first vectors of a table, as far as anybody scanned them.
+
+    A quarter of the vectors' bytes, which is what a scan waits for; see `kernels.vectors.sketch`.
+    """
+
+    def __init__(self) -> None:
+        self._codes = Growable(np.int8)  # flat
+        self._scales = Growable(np.float64)
+        self._errors = Growable(np.float64)
+        self._lock = threading.Lock()
+
+    def of(
+        self, base: NDArray[np.float32], tail: NDArray[np.float32]
+    ) -> tuple[NDArray[np.int8], NDArray[np.float64], NDArray[np.float64]]:
+        """Codes int8[n, dim], scales and errors float64[n] of a base and its tail."""
+        n, dim = len(base) + len(tail), base.shape[1]
+        with self._lock:
+            known = len(self._errors)
+            self._add(base[known:])
+            self._add(tail[max(0, known - len(base)) :])
+            codes = self._codes.array[: n * dim].reshape(n, dim)
+            return codes, self._scales.array[:n], self._errors.array[:n]
+
+    def _add(self, vectors: NDArray[np.float32]) -> None:
+        if len(vectors):
+            codes = np.empty(vectors.shape, np.int8)
+            scales, errors = np.empty(len(vectors)), np.empty(len(vectors))
+            sketch(vectors, codes, scales, errors)
+            self._codes.append(codes.ravel())
+            self._scales.append(scales)
+            self._errors.append(errors)
 
 
 class Points:
@@ -43,6 +79,7 @@ class Points:
         self._squares = Growable(np.float64)
         self._tail = Growable(np.float32)  # flat
         self._base: NDArray[np.float32] = np.empty((0, 0), np.float32)
+        self._sketches = Sketches()
         self._view: PointsView | None = None
 
     @classmethod
@@ -128,6 +165,7 @@ class Points:
         self.dim = base.shape[1] if len(rows) else None
         self._base = base
         self._tail = Growable(np.float32)
+        self._sketches = Sketches()  # views keep what they have
         # zero: not known yet; the pages of a large one are not touched before they are needed
         self._squares.replace(np.zeros(len(rows)) if squares is None else squares)
         self._rows.replace(rows)
@@ -152,6 +190,7 @@ class Points:
                 tail=_fixed(self._tail.array.reshape(-1, dim) if dim else base),
                 dim=self.dim,
                 squares=self._squares.array,
+                sketches=self._sketches,
             )
         return self._view
 
@@ -172,6 +211,8 @@ class PointsView:
         Width of the vectors; None if there is none yet.
     squares : numpy.ndarray of float64, shape [n]
         Squared norms; 0 where nobody has asked yet.
+    sketches : Sketches
+        Of these vectors, and perhaps of later ones.
     """
 
     rows: NDArray[np.int64]
@@ -179,6 +220,7 @@ class PointsView:
     tail: NDArray[np.float32]
     dim: int | None
     squares: NDArray[np.float64]
+    sketches: Sketches = field(default_factory=Sketches)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -291,6 +333,12 @@ class PointsView:
         if k < 1 or not len(self.rows):
             return np.empty(0, np.int64), np.empty(0, np.float64)
         places = NO_PLACES
+        if among is None and len(self.rows) <= SKETCHED:
+            found, values = nearest_sketched(
+                self._asked(query), self.base, self.tail, self.squares, self.rows, _mask(allowed),
+                *self.sketches.of(self.base, self.tail), k,
+            )  # fmt: skip
+            return self.rows[found], values
         if among is not None:
             places = np.unique(np.asarray(among, np.int64))
             if len(places) and not 0 <= places[0] <= places[-1] < len(self.rows):
@@ -310,8 +358,10 @@ class PointsView:
         return self.rows[found], values
 
     def _asked(self, query: NDArray[Any]) -> NDArray[np.float64]:
-        with np.errstate(over="ignore"):  # a float64 too large becomes infinite, and is refused
-            asked = np.asarray(query, np.float32)
+        asked = query
+        if not (isinstance(query, np.ndarray) and query.dtype == np.float32):
+            with np.errstate(over="ignore"):  # a float64 too large becomes infinite, and is refused
+                asked = np.asarray(query, np.float32)
         if asked.shape != (self.dim,):
             found = f"width {len(asked)}" if asked.ndim == 1 else f"shape {list(asked.shape)}"
             raise InvalidInput(

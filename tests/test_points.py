@@ -422,3 +422,50 @@ def test_kernels_are_their_twins(seed, kind, dim, n):
         3,
     )
     check_nearest(best, values, [(i, cosine(query, v)) for i, v in enumerate(vectors)], 3)
+
+
+@quick
+@given(seeds, kinds, st.sampled_from(WIDTHS), st.integers(1, 60), st.integers(1, 70))
+def test_sketches_leave_out_none_of_the_nearest(seed, kind, dim, n, k):
+    rng = np.random.default_rng(seed)
+    vectors = points_in(rng, n, dim, kind)
+    vectors[n // 2 :] = vectors[: n - n // 2]  # equal ones, too
+    query = points_in(rng, 1, dim, kind)[0].astype(np.float64)
+    rows, allowed = np.arange(n), (rng.random(n) < 0.8).astype(np.uint8)
+    codes, scales, errors = np.empty((n, dim), np.int8), np.empty(n), np.empty(n)
+    kernels.sketch(vectors, codes, scales, errors)
+    for vector, code, scale, error in zip(vectors, codes, scales, errors, strict=True):
+        wide = vector.astype(np.float64)
+        unit = wide / math.sqrt(float(wide @ wide))
+        assert math.dist(unit, scale * code) == pytest.approx(error, abs=1e-12)
+    table = query, vectors, vectors[:0], np.zeros(n), rows, allowed
+    found, values = kernels.nearest_sketched(*table, codes, scales, errors, k)
+    want, same = kernels.nearest(*table, rows[:0], True, k)
+    assert (found.tolist(), values.tolist()) == (want.tolist(), same.tolist())
+    assert set(found) <= set(kernels.likely(query, rows, allowed, codes, scales, errors, k))
+    if k >= n:
+        assert sorted(found) == np.flatnonzero(allowed).tolist()
+
+
+def test_sketches_are_taken_on_as_the_table_grows():
+    rng = np.random.default_rng(3)
+    vectors = rng.standard_normal((60, 8)).astype(np.float32)
+    points = Points.restored(np.arange(20), vectors[:20])
+    early = points.view()
+    query, allowed = vectors[7], np.ones(60, np.uint8)
+    before = early.nearest(query, 5, allowed)
+    points.append(np.arange(20, 60), vectors[20:])
+    grown, whole = points.view(), Points.restored(np.arange(60), vectors).view()
+    for view, other in (
+        (grown, whole),
+        (early, Points.restored(np.arange(20), vectors[:20]).view()),
+    ):
+        for a, b in zip(
+            view.nearest(query, 9, allowed), other.nearest(query, 9, allowed), strict=True
+        ):
+            assert a.tolist() == b.tolist()
+    assert before[0].tolist() == early.nearest(query, 5, allowed)[0].tolist()
+    points.replace(np.arange(60), -vectors)
+    assert points.view().nearest(-query, 9, allowed)[0].tolist() == (
+        whole.nearest(query, 9, allowed)[0].tolist()
+    )

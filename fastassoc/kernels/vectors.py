@@ -19,6 +19,8 @@ from fastassoc.kernels import inline, jit
 LANES = 16  # sums that grow side by side: the compiler puts neighbours into one register
 TILE = 8 * LANES
 BLOCK = 256  # places compared before the best of them are picked
+FULL = 127  # the largest code of a sketch
+ROUNDED = 1e-9  # what float64 may round off in a bound
 
 Array = Any  # any NumPy array; shapes and dtypes are in the docstrings
 
@@ -253,6 +255,128 @@ def _nearest(
 
 
 nearest = jit(_nearest)
+
+
+# ---- sketches: what each vector is in 8 bits a number, and by how much that is wrong ------------
+
+
+def _sketch(matrix: Array, codes: Array, scales: Array, errors: Array) -> None:
+    """Sketch the rows of float32[n, d], finite and not zero.
+
+    Into `codes` int8[n, d], and of each vector by its length what one of a code stands for and how
+    long the rest is, `scales` and `errors` float64[n].
+    """
+    lanes = np.empty(LANES, np.float64)
+    for i in range(matrix.shape[0]):
+        vector = matrix[i]
+        length = math.sqrt(dot(vector, vector, lanes))
+        most = 0.0
+        for j in range(vector.size):
+            most = max(most, abs(np.float64(vector[j])))
+        scale = most / FULL
+        rest = 0.0
+        for j in range(vector.size):
+            code = math.floor(np.float64(vector[j]) / scale + 0.5)
+            codes[i, j] = np.int8(code)
+            left = np.float64(vector[j]) - code * scale
+            rest += left * left
+        scales[i] = scale / length
+        errors[i] = math.sqrt(rest) / length
+
+
+sketch = jit(_sketch)
+
+
+@inline
+def _coded_dot(x: Array, y: Array) -> Any:
+    """Sum of products of int8[d] and int16[d] that fits 32 bits."""
+    total = np.int32(0)
+    for i in range(x.size):
+        total = np.int32(total + np.int32(x[i]) * np.int32(y[i]))
+    return total
+
+
+def _likely(
+    query: Array, rows: Array, allowed: Array, codes: Array, scales: Array, errors: Array, k: int
+) -> Array:
+    """Places that can be among the k nearest to float64[d] `query`, int64[m], ascending.
+
+    A cosine by sketches is off by what both leave out. The k-th of the least that cosines can be
+    is a bound: whoever cannot reach it is not among the first k.
+    """
+    d, n = query.size, rows.size
+    lanes = np.empty(LANES, np.float64)
+    length = math.sqrt(dot(query, query, lanes))
+    most = 0.0
+    for j in range(d):
+        most = max(most, abs(query[j]))
+    scale = most / min(32_767, (2**31 - 1) // (FULL * d))  # so that a sum fits 32 bits
+    asked = np.empty(d, np.int16)
+    rest = 0.0
+    for j in range(d):
+        code = math.floor(query[j] / scale + 0.5)
+        asked[j] = np.int16(code)
+        left = query[j] - code * scale
+        rest += left * left
+    own = math.sqrt(rest) / length
+    about = np.empty(n, np.float64)
+    places = np.empty(n, np.int64)
+    count = 0
+    for place in range(n):
+        row = rows[place]
+        if row < allowed.size and allowed[row] != 0:
+            places[count] = place
+            count += 1
+    for i in range(count):
+        about[i] = _coded_dot(codes[places[i]], asked)
+    k = min(k, count)
+    best = np.empty(k, np.float64)
+    found = np.empty(k, np.int64)
+    size = 0
+    for i in range(count):
+        place = places[i]
+        error = (1.0 + own) * errors[place] + own + ROUNDED
+        value = about[i] * (scale / length) * scales[place]
+        about[i] = value + error
+        least = value - error
+        if size < k:
+            best[size] = least
+            found[size] = i
+            rise(best, found, size)
+            size += 1
+        elif k > 0 and least > best[0]:
+            best[0] = least
+            found[0] = i
+            sink(best, found, size)
+    kept = 0
+    for i in range(count):
+        if about[i] >= best[0]:
+            places[kept] = places[i]
+            kept += 1
+    return places[:kept]
+
+
+likely = jit(_likely)
+
+
+def _nearest_sketched(
+    query: Array,
+    base: Array,
+    tail: Array,
+    squares: Array,
+    rows: Array,
+    allowed: Array,
+    codes: Array,
+    scales: Array,
+    errors: Array,
+    k: int,
+) -> tuple[Array, Array]:
+    """As `nearest` with `scan`, to the bit, but most vectors are only looked at by their sketch."""
+    places = likely(query, rows, allowed, codes, scales, errors, k)
+    return nearest(query, base, tail, squares, rows, allowed, places, False, k)
+
+
+nearest_sketched = jit(_nearest_sketched)
 
 
 # ---- pairs of one session -----------------------------------------------------------------------
