@@ -65,6 +65,7 @@ class Space:
         """Keep vectors of a move; one to another embedder than before begins anew."""
         if self.staged is None or self.moving != embedder:
             self.staged, self.moving = Points(), embedder
+            self.staged.dim = int(embedder["dim"])  # also where the first notes get no vector
         self.staged.append(np.asarray(rows, np.int64), vectors)
         self.through = through
 
