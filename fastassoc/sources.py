@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
+from fastassoc.arrowguard import check_messages, plain
 from fastassoc.errors import InvalidInput
 from fastassoc.fields import shown
 from fastassoc.lines import from_lines, header
@@ -151,9 +152,12 @@ def _file(path: Path, format: str | None, delimiter: str | None) -> Source:
 
     source._read = read
     if kind == "csv":
-        with path.open("rb") as raw:
-            stream = raw if codec is None else _unpacked(raw, codec)
-            source.columns = header(source, cast(BinaryIO, stream), separator)
+        try:
+            with path.open("rb") as raw:
+                stream = raw if codec is None else _unpacked(raw, codec)
+                source.columns = header(source, cast(BinaryIO, stream), separator)
+        except (OSError, EOFError, pa.ArrowException) as error:
+            raise InvalidInput(f"{path} cannot be read: {error}") from error
     return source
 
 
@@ -194,11 +198,11 @@ def _open_table_file(source: Source, file: Any) -> None:
                 check_footer(source.name, held.metadata, source.size, raw, [])
             source._read = lambda columns: _from_parquet(source, file, columns)
         else:
-            reader = _ipc_reader(file)
+            reader = _ipc_reader(source, file)
             schema = reader.schema
             again = isinstance(file, str)
             source._read = lambda columns: _from_reader(
-                source, _ipc_reader(file) if again else reader, columns
+                source, _ipc_reader(source, file) if again else reader, columns, plain
             )
     except (OSError, pa.ArrowException) as error:
         raise InvalidInput(f"{source.name} is no whole {source.format} file: {error}") from None
@@ -233,28 +237,51 @@ def _from_parquet(source: Source, file: Any, columns: Sequence[str] | None) -> I
             first += table.num_rows
 
 
-def _ipc_reader(file: Any) -> Any:
+def _ipc_reader(source: Source, file: Any) -> Any:
     stream = pa.memory_map(file) if isinstance(file, str) else file
     if not isinstance(file, str) and not (hasattr(file, "seekable") and file.seekable()):
         return ipc.open_stream(stream)
-    start = stream.read(6)
-    stream.seek(0)
-    return ipc.open_file(stream) if start == b"ARROW1" else ipc.open_stream(stream)
+    begin = stream.tell()
+    whole = stream.read(6) == b"ARROW1"
+    size = stream.seek(0, 2) - begin if not isinstance(file, str) else stream.size()
+    stream.seek(begin)
+    if whole:  # what its footer says is left aside: blocks that nobody looked at may hide there
+        reader = ipc.open_file(stream)
+        count = reader.num_record_batches
+        stream.seek(begin + 8)
+    check_messages(source.name, stream, size)
+    stream.seek(begin + 8 if whole else begin)
+    return Counted(ipc.open_stream(stream), count) if whole else ipc.open_stream(stream)
 
 
-def _from_reader(source: Source, reader: Any, columns: Sequence[str] | None) -> Iterator[Part]:
+class Counted:
+    """A reader of so many batches."""
+
+    def __init__(self, reader: Any, count: int) -> None:
+        self.schema, self.num_record_batches = reader.schema, count
+        self._reader = reader
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._reader)
+
+
+def _from_reader(
+    source: Source,
+    reader: Any,
+    columns: Sequence[str] | None,
+    parts: Callable[[str, pa.Table], Iterator[pa.Table]] | None = None,
+) -> Iterator[Part]:
     first = 0
     count = getattr(reader, "num_record_batches", None)
-    batches = (reader.get_batch(n) for n in range(count)) if count is not None else iter(reader)
-    for n, batch in enumerate(batches):
+    for n, batch in enumerate(reader):
         table = pa.Table.from_batches([batch])
         if columns is not None:
             table = table.select(list(columns))
-        done = (
-            (n + 1) / count if count else (first + len(batch)) / source.rows if source.rows else 0.0
-        )
-        yield Part(source, first, table, done=done)
-        first += table.num_rows
+        for part in (table,) if parts is None else parts(source.name, table):
+            rows = first + part.num_rows
+            done = (n + 1) / count if count else rows / source.rows if source.rows else 0.0
+            yield Part(source, first, part, done=done)
+            first = rows
 
 
 # -- objects --------------------------------------------------------------------------------------
