@@ -158,14 +158,15 @@ def verify_store(
 ) -> Verification:
     """Check every file of a store that may be too damaged to open.
 
-    As `Memory.verify`, and it goes on after the first damaged file.
+    As `Memory.verify`, and it goes on after the first damaged file. Where none is, the store is
+    loaded, too: whole files may make no sense.
 
     Parameters
     ----------
     path : path
         The store's folder.
     digest : bool
-        Also load the store and give `Verification.digest`.
+        Also give `Verification.digest`.
     timeout : float
         Seconds to wait for a snapshot that another process takes.
 

@@ -88,8 +88,18 @@ def vectors_key(names: Iterable[str]) -> str:
 
 def bulk_segments(entries: Iterable[Entry]) -> list[Segment]:
     """The bulk segments that operations name."""
-    bodies = (json.loads(entry.body) for entry in entries if '"segment"' in entry.body)
-    return [Segment(**body["segment"]) for body in bodies if "segment" in body]
+    found = []
+    for entry in entries:
+        if '"segment"' in entry.body:
+            try:
+                body = json.loads(entry.body)
+                if "segment" in body:
+                    found.append(Segment(**body["segment"]))
+            except (ValueError, TypeError, RecursionError) as error:
+                raise CorruptStore(
+                    "journal.db", f"operation {entry.seq} names no segment"
+                ) from error
+    return found
 
 
 def entries_from(source: Journal | Transaction, after: int) -> list[Entry]:

@@ -21,6 +21,7 @@ from fastassoc.control import session_links, written_links
 from fastassoc.errors import CorruptStore
 from fastassoc.named import parts_of
 from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA
+from fastassoc.shapes import check_state
 from fastassoc.snapshot import Segment
 from fastassoc.state import State
 from fastassoc.store import completed, without
@@ -139,6 +140,7 @@ def state_of(pieces: Pieces, names: Iterable[pa.Table] = ()) -> tuple[State, lis
         losses += _fitted(tables, pieces, list(names))
         if "vectors-next" in broken:
             summary |= {"moving": None, "moved_through": -1}  # the move begins anew
+    check_state(summary)
     state = State.restore(tables, summary, manifest["seq"])
     if "links-concept" in broken:
         state.links = written_links(state.view().notes, state.settings)

@@ -18,7 +18,7 @@ from fastassoc import saving, storecare
 from fastassoc import snapshot as disk
 from fastassoc.batch import NoteBatch
 from fastassoc.cache import Cache
-from fastassoc.errors import CorruptStore, StoreExists, StoreNotFound
+from fastassoc.errors import CorruptStore, StoreError, StoreExists, StoreNotFound
 from fastassoc.indexed import Indexed
 from fastassoc.journal import Behind, Draft, Entry, Journal, Pointer, Transaction
 from fastassoc.named import SPANNED, bulk_segments, manifest_of, parts_of, vectors_key
@@ -26,6 +26,7 @@ from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA, NoteTable
 from fastassoc.ports import Still, written_ids
 from fastassoc.reports import Report
 from fastassoc.settings import Settings
+from fastassoc.shapes import check_operation, check_state
 from fastassoc.snapshot import Segment
 from fastassoc.state import Operation, State, StateView
 from fastassoc.storecare import Verification, check_manifests
@@ -150,7 +151,9 @@ class Store:
             tables["vectors"] = mapped(self._cache, key, rows, read)
         for kind, schema in (("notes", NOTES_SCHEMA), ("notestate", NOTESTATE_SCHEMA)):
             tables[kind] = completed(tables.get(kind), schema)
-        return State.restore(tables, manifest["state"], pointer.seq)
+        with unfit_is_damage(pointer.manifest, "its segments make no state"):
+            check_state(manifest["state"])
+            return State.restore(tables, manifest["state"], pointer.seq)
 
     def _live(self, segments: Sequence[Segment], dead: pa.ChunkedArray) -> pa.Table:
         """The rows of segments whose notes are not dead."""
@@ -160,13 +163,19 @@ class Store:
 
     def _replay(self, state: State | None, entries: Sequence[Entry]) -> State | None:
         for entry in entries:
-            operation = self._operation(entry)
             if state is None:
-                if operation.kind != "create":
+                if entry.kind != "create":
                     raise CorruptStore("journal.db", "does not begin with the making of the store")
-                state = State(Settings.from_dict(operation.body["settings"]))
-            state.apply(operation, entry.seq)
+                with unfit_is_damage("journal.db", f"operation {entry.seq} has no settings"):
+                    settings = self._operation(entry).body["settings"]
+                    state = State(Settings.from_dict(settings))
+            self._applied(state, entry)
         return state
+
+    def _applied(self, state: State, entry: Entry) -> None:
+        doing = f"operation {entry.seq} ({entry.kind[:20]}) cannot be applied"
+        with unfit_is_damage("journal.db", doing):
+            state.apply(self._operation(entry), entry.seq)
 
     def _operation(self, entry: Entry) -> Operation:
         return operation_of(self.root, entry)
@@ -192,7 +201,7 @@ class Store:
             return self._reloaded()
         try:
             for entry in read(state.position):
-                state.apply(self._operation(entry), entry.seq)
+                self._applied(state, entry)
             return state
         except Behind:
             return self._reloaded()
@@ -303,20 +312,23 @@ class Store:
 
     @classmethod
     def verified(cls, path: Path, *, digest: bool, timeout: float) -> Verification:
-        """Check a store without loading it, so that damage does not end the search for more."""
+        """Check a store file by file, so that damage does not end the search for more.
+
+        Then load it: files may all be whole and still make no state.
+        """
         try:
             journal = Journal.open(path, read_only=True, timeout=timeout)
         except CorruptStore as error:
             return Verification([(error.file, error.reason)])
         with journal:
             try:
-                return cls(journal).verify(digest=digest)
+                return storecare.verify(journal, cls(journal)._reloaded, digest=digest)
             except CorruptStore as error:
                 return Verification([(error.file, error.reason)])
 
     def verify(self, *, digest: bool) -> Verification:
         """Check every file, and load the store anew if a digest is wanted."""
-        return storecare.verify(self._journal, self._reloaded if digest else None)
+        return storecare.verify(self._journal, self._reloaded if digest else None, digest=digest)
 
 
 class Writing:
@@ -366,9 +378,21 @@ class Writing:
         return {**operation.body, "segment": asdict(segment)}, None
 
 
+@contextmanager
+def unfit_is_damage(file: str, doing: str) -> Iterator[None]:
+    """What is whole and makes no sense is damage, too: our own writers never made it."""
+    try:
+        yield
+    except (StoreError, MemoryError):
+        raise
+    except Exception as error:
+        raise CorruptStore(file, f"{doing} ({error!r:.200})") from error
+
+
 def operation_of(root: Path, entry: Entry) -> Operation:
     """The operation of a journal's row, its notes from the row or from a bulk segment."""
     body = json.loads(entry.body)
+    check_operation(entry.kind, body)
     batch = None
     if "segment" in body:
         batch = NoteBatch.from_table(disk.read_segment(root, Segment(**body["segment"])))

@@ -88,8 +88,10 @@ def _copy_files(journal: Journal, draft: Path, pointer: Pointer | None) -> None:
             disk.copy_segment(journal.path, segment, draft)
 
 
-def verify(journal: Journal, load: Callable[[], State] | None) -> Verification:
-    """Check every file, and `load` the store anew if its digest is wanted.
+def verify(
+    journal: Journal, load: Callable[[], State] | None, *, digest: bool = False
+) -> Verification:
+    """Check every file, then `load` the store anew, if that is given.
 
     Files in ``cache`` are no part of what is saved, and checked whenever one is used.
     """
@@ -119,7 +121,7 @@ def verify(journal: Journal, load: Callable[[], State] | None) -> Verification:
         if load is not None and not problems:
             try:
                 state = load()
-                value, position = state.digest(), state.position
+                value, position = state.digest() if digest else None, state.position
             except CorruptStore as error:
                 problems.append((error.file, error.reason))
     return Verification(list(dict.fromkeys(problems)), files, position, value)

@@ -73,10 +73,11 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "embed": {"errors", "models"},
     "rows": TOOLS | {"concepts", "few", "vectorfield"},
     "mapping": TOOLS | {"rows"},
+    "arrowguard": {"errors"},
     "parquetguard": {"errors"},
     "parts": {"errors"},
     "lines": TOOLS | {"parts", "rows"},
-    "sources": TOOLS | {"lines", "parquetguard", "parts"},
+    "sources": TOOLS | {"arrowguard", "lines", "parquetguard", "parts"},
     "batches": TOOLS | {"rows", "mapping", "parts", "sources"},
     "rejects": TOOLS | {"files", "mapping", "batches"},
     "dryrun": TOOLS | {"rows", "mapping", "batches"},
@@ -105,8 +106,9 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "storecare": {"errors", "files", "journal", "snapshot", "named", "state"},
     "store": TOOLS
     | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes", "cache"}
-    | {"indexed", "vectorcache", "vectors"},
-    "pieces": TOOLS | {"control", "named", "notes", "snapshot", "state", "store"},
+    | {"indexed", "shapes", "vectorcache", "vectors"},
+    "shapes": {"errors"},
+    "pieces": TOOLS | {"control", "named", "notes", "shapes", "snapshot", "state", "store"},
     "repair": TOOLS
     | {"files", "journal", "paths", "pieces", "saving", "snapshot", "state", "store"},
     "moving": TOOLS | {"embed", "state"},

@@ -29,7 +29,7 @@ __all__ = ["backup", "snapshot", "tick", "vacuum", "verify"]
 def verify(ctx: click.Context, digest: bool) -> None:
     """Check every file of the store for damage.
 
-    Files are checked against their hashes, the journal against its chain.
+    Files are checked against their hashes, the journal against its chain; then the store is loaded.
     Damage is named file by file, and the exit code is 3. The digest is the same wherever the same
     operations were applied: two copies with one digest are one memory.
     """
