@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import fastassoc as fa
-from fastassoc import snapshot
+from fastassoc import snapshot, storecare
 from fastassoc.errors import FastAssocError, StoreError
 from fastassoc.journal import Journal
 from fastassoc.named import bulk_segments, manifest_of, parts_of
@@ -250,7 +250,7 @@ class Lab:
             if not file.startswith(("journal.db", "head")):  # those are written in place
                 info = os.lstat(place)
                 stamps[file] = (info.st_ino, info.st_mtime_ns, info.st_size)
-        self.laid = (name, stamps)
+        self.laid = (name if keep else "", stamps)
 
     def forget(self, *files: str) -> None:
         """What was damaged is not to be kept."""
@@ -324,7 +324,8 @@ class Lab:
         rolled = [bool(mask >> n & 1) for n in range(len(GROUPS))]
         manifests = {f for f in made.image if f.startswith("manifest-")}
         same = rolled[4] or manifests <= set(older)
-        return rolled[0] and rolled[3] and same
+        # a log of then over the journal of now shows then, too
+        return (rolled[0] or rolled[1]) and rolled[3] and same
 
     # -- judging ----------------------------------------------------------------------------------
 
@@ -337,7 +338,7 @@ class Lab:
             if warned and opened == "right":
                 opened = "right with a warning"
             self.damage(case)
-            problems = self.verified(case, files)
+            problems = self.verified(files, whole)
         if opened.startswith("right"):
             if problems and self.telling:
                 opened += f" {problems}"
@@ -409,10 +410,16 @@ class Lab:
         )
         require(any(word in text for word in advice), f"the error says nothing to do: {text}")
 
-    def verified(self, case: Case, files: tuple[str, ...]) -> list[tuple[str, str]]:
-        """What verify finds; an error of ours is a finding, too."""
+    def verified(self, files: tuple[str, ...], whole: bool) -> list[tuple[str, str]]:
+        """What verify finds; an error of ours is a finding, too.
+
+        Unless `whole`, without its last step, to load the store: see `outcome`.
+        """
         try:
-            return list(fa.verify(self.path, timeout=1.0).problems)
+            if whole:
+                return list(fa.verify(self.path, timeout=1.0).problems)
+            with Journal.open(self.path, read_only=True, timeout=1.0) as journal:
+                return list(storecare.verify(journal, None).problems)
         except FastAssocError as error:
             self.named(error, files)
             return [(type(error).__name__, str(error))]

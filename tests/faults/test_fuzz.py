@@ -1,0 +1,181 @@
+"""The short form of ``python -m tests.faults fuzz``, and each fault that it found."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+import pytest
+
+import fastassoc as fa
+from fastassoc import errors, moving
+from fastassoc.journal import Draft, Journal
+from fastassoc.sources import sources
+
+from . import fuzz
+
+SEED = int(os.environ.get("FASTASSOC_SEED", "1"))
+
+
+def test_mutants_of_all_that_is_read() -> None:
+    tally = fuzz.run(300, seed=SEED)
+    assert tally.violations == []
+    assert tally.count == 300
+
+
+class Nothing:
+    """An embedder that finds nothing in the first text."""
+
+    name, dim = "nothing", 3
+
+    def embed(self, texts: list[str]) -> list[list[float]]:
+        return [[0.0, 0.0, float(text != "First.")] for text in texts]
+
+
+def test_a_move_whose_first_notes_get_no_vector_is_the_same_after_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The width of the staged vectors was known after a reload only."""
+    monkeypatch.setattr(moving, "STEP_NOTES", 1)
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with fa.open(tmp_path / "s.fa") as mem:
+        mem.write_batch([{"text": "First."}, {"text": "Second."}])
+        with pytest.raises(KeyboardInterrupt):
+            mem.reembed(Nothing(), progress=stop)
+        mem.snapshot()
+        digest = mem._state.digest()
+    with fa.open(tmp_path / "s.fa") as mem:
+        assert mem._state.digest() == digest
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("write", {"rows": [{"id": "a", "text": 7}], "on_duplicate": "skip"}),
+        ("write", {"rows": [{"id": "a", "text": "A.", "concepts": [7]}], "on_duplicate": "skip"}),
+        ("write", {"segment": {"name": "x"}}),
+        ("forget", {"ids": ["none"]}),
+        ("forget", {}),
+        ("embedder", {"embedder": "e"}),
+        ("no such kind", {}),
+        ("configure", {"changes": {"hop_factor": "x"}}),
+    ],
+)
+def test_an_operation_that_makes_no_sense_is_damage(
+    tmp_path: Path, kind: str, body: dict[str, Any]
+) -> None:
+    """Its hash fits, and Python's own errors came through, at the open or much later."""
+    path = tmp_path / "s.fa"
+    with fa.open(path) as mem:
+        mem.write("Tea.")
+        before = mem.verify(digest=True).digest
+    with Journal.open(path) as journal, journal.locked() as transaction:
+        transaction.append([Draft(None, kind, 0, json.dumps(body))])
+    with pytest.raises(errors.CorruptStore, match=r"journal\.db: operation 3"):
+        fa.open(path)
+    ((file, reason),) = fa.verify(path).problems
+    assert (file, "operation 3" in reason) == ("journal.db", True)
+    from fastassoc.repair import repair_store
+
+    assert repair_store(path, tmp_path / "whole.fa").lost[0].count == 1
+    with fa.open(tmp_path / "whole.fa") as mem:
+        assert [note.text for note in mem.recent()] == ["Tea."]
+    assert before
+
+
+@pytest.mark.parametrize("pack", ["gz", "bz2", "zst"])
+def test_a_packed_header_that_is_cut_off_is_refused(tmp_path: Path, pack: str) -> None:
+    """The system's error came through."""
+    path = tmp_path / f"rows.csv.{pack}"
+    path.write_bytes(fuzz.ingest_files()[f"csv.{pack}"][:20])
+    with fa.Memory() as mem, pytest.raises(errors.InvalidInput, match="cannot be read"):
+        mem.ingest(str(path))
+
+
+def test_a_damaged_arrow_file_is_checked_before_it_is_used(tmp_path: Path) -> None:
+    """Offsets beyond their buffers were taken as they came."""
+    table = pa.table({"text": ["one", "two", "three"]})
+    sink = pa.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table)
+    data = sink.getvalue().to_pybytes()
+    offsets = b"".join(n.to_bytes(4, "little") for n in (0, 3, 6, 11))
+    assert data.count(offsets) == 1
+    path = tmp_path / "rows.arrows"
+    path.write_bytes(data.replace(offsets, offsets[:-4] + (1 << 20).to_bytes(4, "little")))
+    with fa.Memory() as mem, pytest.raises(errors.InvalidInput, match="cannot be read"):
+        mem.ingest(str(path))
+
+
+# -- files that expand -----------------------------------------------------------------------------
+
+
+def arrow_file(path: Path, table: pa.Table, **options: Any) -> str:
+    written = pyarrow.ipc.IpcWriteOptions(**options)
+    with pyarrow.ipc.new_file(path, table.schema, options=written) as out:
+        out.write_table(table)
+    return str(path)
+
+
+def refused(path: str) -> str:
+    with fa.Memory() as mem:
+        with pytest.raises(errors.InvalidInput) as caught:
+            mem.ingest(path, max_rejects=1.0)
+        assert (len(mem), mem.position) == (0, 0)
+    return str(caught.value)
+
+
+def test_l61_an_arrow_file_that_expands_hugely_is_refused(tmp_path: Path) -> None:
+    """It was unpacked first: 33 kB took as much memory as it said."""
+    table = pa.table({"text": ["x" * (300 << 20)]})
+    path = arrow_file(tmp_path / "a.arrow", table, compression="zstd")
+    assert os.path.getsize(path) < 100_000
+    assert "declare that they expand to" in refused(path)
+
+
+def test_l61_rows_without_bytes_are_refused(tmp_path: Path) -> None:
+    path = arrow_file(tmp_path / "a.arrow", pa.table({"text": pa.nulls(10**9)}))
+    assert "declares 1,000,000,000 rows" in refused(path)
+
+
+def test_l61_encoded_runs_are_refused(tmp_path: Path) -> None:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([10**6], pa.int32()), pa.array(["z"]))
+    assert "encodes runs" in refused(arrow_file(tmp_path / "a.arrow", pa.table({"text": runs})))
+
+
+def test_l61_a_long_value_that_stands_in_many_rows_is_read_part_by_part(tmp_path: Path) -> None:
+    """All of a batch were made at once, whatever it came to."""
+    codes = pa.array([0, 1] * 3000, pa.int32())
+    values = pa.DictionaryArray.from_arrays(codes, pa.array(["y" * 200_000, "short"]))
+    path = arrow_file(tmp_path / "a.arrow", pa.table({"text": values}))
+    parts = list(sources(path)[0].parts())
+    assert sum(len(part) for part in parts) == 6000
+    assert max(part.nbytes(len(part)) for part in parts) < 300 << 20
+    assert len(parts) > 2
+
+
+def test_compressed_arrow_files_of_every_layout_are_read(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "text": pa.array(["Tea.", "Milk.", "Tea."]).dictionary_encode(),
+            "concepts": [["tea"], [], ["tea", "cup"]],
+            "domain": pa.array(["a", "b", "c"]).cast(pa.string_view()),
+            "vector": [[1.0, 2.0], None, [3.0, 4.0]],
+        }
+    )
+    for n, compression in enumerate((None, "zstd", "lz4")):
+        path = arrow_file(tmp_path / f"{n}.arrow", table, compression=compression)
+        with fa.Memory() as mem:
+            assert mem.ingest(path).written == 3
+            assert [note.domain for note in mem.recent()] == ["c", "b", "a"]
+    with pyarrow.ipc.new_stream(tmp_path / "s.arrows", table.schema) as out:
+        out.write_table(table, max_chunksize=2)
+    with fa.Memory() as mem:
+        assert mem.ingest(str(tmp_path / "s.arrows")).written == 3
