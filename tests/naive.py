@@ -112,7 +112,8 @@ class NaiveMemory:
         self.valence_rate = valence_rate
         self.notes: dict[str, Note] = {}  # in the order of writing
         self.links: dict[tuple[str, str], Link] = {}
-        self.cues: set[tuple[str, str]] = set()  # (what was asked, id of a note that was used)
+        # weights between what was asked ("concept" or "stem", its name) and a note that was used
+        self.cues: dict[tuple[str, str, str], float] = {}
         self.shown: dict[str, str] = {}  # key -> first spelling, in the order of appearance
         self.last = -(2**63)
         self.stem = snowballstemmer.stemmer("english").stemWord
@@ -219,7 +220,7 @@ class NaiveMemory:
 
     def _forget(self, note_id: str, at: int) -> None:
         note = self.notes.pop(note_id)
-        self.cues = {cue for cue in self.cues if cue[1] != note_id}
+        self.cues = {cue: weight for cue, weight in self.cues.items() if cue[2] != note_id}
         step = self.write_step
         for a, b in itertools.combinations(note.concepts, 2):
             self._change(pair(a, b), at, weight=-step, written=-step, count=-1)
@@ -256,8 +257,9 @@ class NaiveMemory:
             note.valence += self.valence_rate * (outcome - note.valence)
         targets = self._spell(used_concepts) + [key for note in live for key in note.concepts]
         asked = self._spell(asked)
-        if outcome:
-            self.cues |= {(key, note.id) for key in asked for note in live}
+        for key in asked:
+            for note in live:
+                self._change_cue(("concept", key, note.id), grid(outcome / len(live)))
         pairs = {pair(a, b) for a in asked for b in targets if a != b}
         for key in pairs:
             self._change(key, at, weight=grid(outcome * self.teach_step), outcome=outcome)
@@ -272,11 +274,33 @@ class NaiveMemory:
         if key in self.links:
             self._change(key, at, weight=FLOOR - self.links[key].weight)
 
+    def _change_cue(self, cue: tuple[str, str, str], amount: float) -> None:
+        """A cue link may be negative, and is gone where it comes to nothing."""
+        weight = self.cues.pop(cue, 0.0) + amount
+        if weight:
+            self.cues[cue] = weight
+
+    def _term(self, name: str) -> tuple[str, str]:
+        """A concept that something holds, else the stem of a word."""
+        key = self.fold(name)
+        return ("concept", key) if self.exists(key) else ("stem", self.stem(key))
+
+    def link_cue(self, name: str, note_id: str, weight: float) -> None:
+        self._now()
+        self._change_cue((*self._term(name), note_id), grid(weight))
+
+    def unlink_cue(self, name: str, note_id: str) -> None:
+        """Every term of that name."""
+        self._now()
+        key = self.fold(name)
+        for term in (self._term(name), ("stem", self.stem(key)), ("stem", key)):
+            self.cues.pop((*term, note_id), None)
+
     # -- reading -----------------------------------------------------------------------------------
 
     def exists(self, key: str) -> bool:
         on_note = any(key in note.concepts for note in self.notes.values())
-        cued = any(key == asked for asked, _ in self.cues)
+        cued = any(("concept", key) == cue[:2] for cue in self.cues)
         linked = any(key in ab and link.weight > FLOOR for ab, link in self.links.items())
         return on_note or cued or linked
 

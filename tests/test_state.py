@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,6 +27,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from naive import NaiveMemory, fold
+from naive_cognitive import CognitiveMemory
 from worker import Clock, Worker, ask
 
 STEPS = int(os.environ.get("FASTASSOC_STEPS", "400"))
@@ -34,11 +36,13 @@ DAY = 86_400_000_000
 WHO = ("main", "second", "process")
 
 NAMES = ["a", "B", "b ", "c|d", "c e", "Ünï", "ünï", "狗", "🙂", "it's", 'q"', "x1", "X1", "y", "z"]
+WORDS = ["kettle", "steaming", "harbour"]  # which no note carries
 NOTE_IDS = [f"n{number}" for number in range(14)]
 TEXTS = ["same", "same", "other", "Zebra", "émigré", "短い", "a longer text, with a comma"]
 
 who = st.sampled_from(WHO)
 names = st.sampled_from(NAMES)
+words = st.sampled_from(WORDS)
 note_ids = st.sampled_from(NOTE_IDS)
 some_names = st.lists(names, max_size=6)
 outcomes = st.sampled_from([1.0, 1.0, 0.5, 0.3, -0.25, -1.0, -1.0, 0.0])
@@ -49,6 +53,7 @@ metadata = st.fixed_dictionaries(
 rows = st.fixed_dictionaries(
     {"id": note_ids, "text": st.sampled_from(TEXTS), "concepts": some_names},
     optional={
+        "session": st.sampled_from(["s", "t"]),
         "domain": st.sampled_from(["general", "other", "Other"]),
         "created_at": st.integers(0, 5).map(lambda day: 1_700_000_000_000_000 + day * DAY),
         "metadata": metadata,
@@ -86,7 +91,8 @@ class Machine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="fastassoc-state-"))
         self.path = self.folder / "state.fa"
         self.clock = Clock()
-        self.naive = NaiveMemory(lambda: self.clock.stamp)
+        self.naive = CognitiveMemory(lambda: self.clock.stamp, "counts")
+        self.named = 0
         self.main = fa.open(self.path, clock=self.clock, sync="normal")
         self.second = fa.open(self.path, clock=self.clock, sync="normal")
         self.turn = 0
@@ -94,6 +100,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "main"):
             self.everything()
+            self.elsewhere()
             self.main.close()
             self.second.close()
             self.process.ask(self.path, self.clock.stamp, "close")
@@ -106,6 +113,17 @@ class Machine(RuleBasedStateMachine):
             return self.process.ask(self.path, self.clock.stamp, verb, *args, **kwargs)
         return ask(self.main if by == "main" else self.second, verb, *args, **kwargs)
 
+    def change(self, by: str, verb: str, *args: Any, **kwargs: Any) -> Any:
+        """Do what changes something; every third one has an id, and is asked for again."""
+        self.named += 1
+        if self.named % 3:
+            return self.do(by, verb, *args, **kwargs)
+        kwargs["operation_id"] = f"op-{self.named}"
+        report = self.do(by, verb, *args, **kwargs)
+        again = self.do(WHO[self.named % len(WHO)], verb, *args, **kwargs)
+        assert (again["repeated"], again["position"]) == (True, report["position"])
+        return report
+
     def look(self) -> None:
         """After a step: one answer from one of the ways in; the whole state now and then."""
         self.turn += 1
@@ -115,6 +133,10 @@ class Machine(RuleBasedStateMachine):
         if self.turn % 4 == 0:
             self.same_links(by)
             self.same_notes(by)
+            self.same_cues(by)
+            self.same_note_links(by)
+        if self.turn % 24 == 0:
+            self.elsewhere()
 
     def everything(self) -> None:
         for by in WHO:
@@ -122,6 +144,8 @@ class Machine(RuleBasedStateMachine):
             self.same_notes(by)
             for name in NAMES:
                 self.same_read(by, concepts=[name])
+            self.same_cues(by)
+            self.same_note_links(by)
             control = self.do(by, "control")
             rebuilt = self.naive.rebuild_links().links
             assert {key: row[:4] for key, row in folded(control).items()} == {
@@ -137,6 +161,36 @@ class Machine(RuleBasedStateMachine):
             assert found[ab][:4] == want, (by, ab)
             assert found[ab][4] == pytest.approx(link.valence, abs=1e-6), (by, ab)
             assert found[ab][5:] == [link.created_at, link.updated_at], (by, ab)
+
+    def same_cues(self, by: str) -> None:
+        found = {(kind, fold(a), b): weight for kind, a, b, weight in self.do(by, "cue_links")}
+        assert found == self.naive.cues, by
+
+    def same_note_links(self, by: str) -> None:
+        found = self.do(by, "note_links")
+        links = {"\0".join(ab): link for ab, link in self.naive.note_links.items()}
+        assert {pair_by_id(key): row[:4] for key, row in found.items()} == {
+            pair_by_id(key): [link.weight, link.written, link.taught, link.count]
+            for key, link in links.items()
+        }, by
+
+    def elsewhere(self) -> None:
+        """All three have one state, as have a copy and who loads it anew; an export says it all."""
+        import fastassoc as fa
+
+        values = {self.do(by, "digest") for by in WHO}
+        found = self.main.verify(digest=True)
+        assert found.ok, found.problems
+        assert values == {found.digest}
+        copy = self.main.backup(self.folder / f"copy-{self.turn}.fa")
+        with fa.open(copy, create=False, clock=self.clock) as kept:
+            assert ask(kept, "digest") == found.digest
+        shutil.rmtree(copy)
+        other = fa.Memory(clock=self.clock)
+        other.import_lines(self.second.export_lines())
+        for verb in ("links", "note_links", "cue_links"):
+            assert ask(other, verb) == ask(self.main, verb), verb
+        assert other.notes.to_arrow().equals(self.main.notes.to_arrow())
 
     def same_notes(self, by: str) -> None:
         want = self.naive.stats()
@@ -210,10 +264,11 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(ValueError, match=row["id"]):
                 self.do(by, "write", row["text"], **fields)
         else:
-            before = set(self.naive.links)
+            before = {*self.naive.links, *self.naive.note_links}
             report = self.do(by, "write", row["text"], **fields)
             self.naive.write_batch([row])
-            assert report["links_created"] == len(self.naive.links.keys() - before)
+            made = {*self.naive.links, *self.naive.note_links} - before
+            assert report["links_created"] == len(made)
         self.look()
 
     @rule(
@@ -254,7 +309,7 @@ class Machine(RuleBasedStateMachine):
             return
         before = set(self.naive.links)
         want = self.naive.feedback(**given)
-        report = self.do(by, "feedback", **given)
+        report = self.change(by, "feedback", **given)
         assert set(report["missing"]) == set(want["missing"])
         assert report["links_created"] == len(self.naive.links.keys() - before)
         self.look()
@@ -265,7 +320,7 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(ValueError):
                 self.do(by, "link", a, b, weight)
             return
-        self.do(by, "link", a, b, weight)
+        self.change(by, "link", a, b, weight)
         self.naive.link(a, b, weight)
         self.look()
 
@@ -273,7 +328,7 @@ class Machine(RuleBasedStateMachine):
     @rule(by=who, data=st.data())
     def unlink(self, by: str, data: st.DataObject) -> None:
         a, b = data.draw(st.sampled_from(sorted(self.naive.links)))
-        self.do(by, "unlink", b, a)
+        self.change(by, "unlink", b, a)
         self.naive.unlink(a, b)
         self.look()
 
@@ -282,13 +337,13 @@ class Machine(RuleBasedStateMachine):
     def forget(self, by: str, data: st.DataObject) -> None:
         live = st.sampled_from(sorted(self.naive.notes))
         doomed = data.draw(st.lists(live, min_size=1, max_size=4, unique=True))
-        report = self.do(by, "forget", doomed)
+        report = self.change(by, "forget", doomed)
         assert report["forgotten"] == self.naive.forget(doomed)
         self.look()
 
     @rule(by=who, where=st.sampled_from([{"n": 2}, {"domain": "Other"}, {"n": {"in": [1, 3]}}]))
     def forget_where(self, by: str, where: dict[str, Any]) -> None:
-        report = self.do(by, "forget", where=where)
+        report = self.change(by, "forget", where=where)
         assert report["forgotten"] == self.naive.forget(where=where)
         self.look()
 
@@ -296,8 +351,67 @@ class Machine(RuleBasedStateMachine):
     @rule(by=who, fresh=metadata, data=st.data())
     def update(self, by: str, fresh: dict[str, Any], data: st.DataObject) -> None:
         note = data.draw(st.sampled_from(sorted(self.naive.notes)))
-        self.do(by, "update", note, metadata=fresh)
+        self.change(by, "update", note, metadata=fresh)
         self.naive.update(note, metadata=fresh)
+        self.look()
+
+    @precondition(lambda self: self.naive.notes)
+    @rule(by=who, word=st.one_of(names, words), weight=weights, data=st.data())
+    def link_cue(self, by: str, word: str, weight: float, data: st.DataObject) -> None:
+        note = data.draw(st.sampled_from(sorted(self.naive.notes)))
+        if word not in WORDS and not self.naive.exists(fold(word)):
+            return
+        self.change(by, "link", word, note, weight, layer="cue")
+        self.naive.link_cue(word, note, weight)
+        self.look()
+
+    @precondition(lambda self: self.naive.cues)
+    @rule(by=who, data=st.data())
+    def unlink_cue(self, by: str, data: st.DataObject) -> None:
+        _, name, note = data.draw(st.sampled_from(sorted(self.naive.cues)))
+        self.change(by, "unlink", name, note, layer="cue")
+        self.naive.unlink_cue(name, note)
+        self.look()
+
+    @precondition(lambda self: len(self.naive.notes) > 1)
+    @rule(by=who, weight=weights, cut=st.booleans(), data=st.data())
+    def link_notes(self, by: str, weight: float, cut: bool, data: st.DataObject) -> None:
+        live = st.sampled_from(sorted(self.naive.notes))
+        a, b = data.draw(st.lists(live, min_size=2, max_size=2, unique=True))
+        if cut:
+            self.change(by, "unlink", a, b, layer="note")
+            self.naive.unlink_notes(a, b)
+        else:
+            self.change(by, "link", a, b, weight, layer="note")
+            self.naive.link_notes(a, b, weight)
+        self.look()
+
+    @rule(by=who, some=st.lists(rows, max_size=6), size=st.integers(1, 4))
+    def ingest(self, by: str, some: list[dict[str, Any]], size: int) -> None:
+        """Batch by batch, each an operation; what is there is left alone."""
+        report = self.do(by, "ingest", some, batch_rows=size)
+        want = self.naive.write_batch(some, on_duplicate="skip")
+        assert report["skipped"] == want["skipped"]
+        assert report["written"] == len(some) - want["skipped"]
+        self.look()
+
+    @precondition(lambda self: self.turn % 8 == 7)  # to start another takes its time
+    @rule(row=rows, waits=st.sampled_from([0.0, 0.001, 0.005]))
+    def killed(self, row: dict[str, Any], waits: float) -> None:
+        """The process is killed at some moment of a write; the same again counts once."""
+        if row["id"] in self.naive.notes:
+            self.process.kill()  # at rest
+            return
+        given = {key: value for key, value in row.items() if key != "text"}
+        given["operation_id"] = f"killed-{self.turn}-{self.named}"
+        self.mark("process")  # it has the store open
+        self.process.send(self.path, self.clock.stamp, "write", row["text"], **given)
+        time.sleep(waits)
+        self.process.kill()
+        before = self.do("main", "len")
+        report = self.do("main", "write", row["text"], **given)
+        assert report["repeated"] == (before > len(self.naive.notes))
+        self.naive.write_batch([row])
         self.look()
 
     @rule(
@@ -355,13 +469,17 @@ class Machine(RuleBasedStateMachine):
 
     def mark(self, by: str) -> None:
         """Give the store and the model one last operation at the same time."""
-        self.do(by, "link", "mark", "marked", 1.0)
+        self.change(by, "link", "mark", "marked", 1.0)
         self.naive.link("mark", "marked", 1.0)
 
 
 def pair_of(edge: str) -> tuple[str, str]:
     a, b = sorted(map(fold, edge.split("\0")))
     return a, b
+
+
+def pair_by_id(key: str) -> tuple[str, ...]:
+    return tuple(sorted(key.split("\0")))
 
 
 def folded(links: dict[str, list[Any]]) -> dict[tuple[str, str], list[Any]]:

@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,13 @@ def ask(mem: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
         return mem.feedback(mem.read(**question), *args, **rest).to_dict()
     if verb == "links":
         return plain_links(mem.links.to_arrow())
+    if verb == "cue_links":
+        rows = mem.cue_links.to_arrow().to_pylist()
+        return [[row["kind"], row["a"], row["b"], row["weight"]] for row in rows]
+    if verb == "digest":  # of the state in use, not of what an open would load
+        mem._view()
+        with mem._lock:
+            return mem._state.digest()
     if verb == "note_links":
         return plain_links(mem.note_links.to_arrow())
     if verb == "states":
@@ -204,18 +212,31 @@ class Worker:
         )
 
     def ask(self, path: Path | str, now: int | None, verb: str, *args: Any, **kwargs: Any) -> Any:
-        request = {"path": str(path), "now": now, "verb": verb, "args": args, "kwargs": kwargs}
-        stdin, stdout = self.process.stdin, self.process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(json.dumps(request) + "\n")
-        stdin.flush()
-        line = stdout.readline()
+        self.send(path, now, verb, *args, **kwargs)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
         assert line, f"the other process ended with {self.process.poll()}"
         reply = json.loads(line)
         if "error" in reply:
             raise error_like(reply["error"], reply["text"])
         return reply["answer"]
+
+    def kill(self) -> None:
+        """Kill it without a word, and start another."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
+        self.__init__()  # type: ignore[misc]
+
+    def send(self, path: Path | str, now: int | None, verb: str, *args: Any, **kwargs: Any) -> None:
+        """Ask for something, and do not wait for it."""
+        request = {"path": str(path), "now": now, "verb": verb, "args": args, "kwargs": kwargs}
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
 
     def close(self) -> None:
         assert self.process.stdin is not None
