@@ -40,6 +40,19 @@ def main(arguments: list[str]) -> int:
     many.add_argument("--rough", type=float, default=1.0, help="seconds between kills; 0: none")
     mutants = verbs.add_parser("mutants", help="safeguards left out: tests must notice each")
     mutants.add_argument("--only", help="those whose name holds this")
+    same = verbs.add_parser("same", help="one state by every way in every environment")
+    same.add_argument("--seed", type=int, default=1)
+    same.add_argument("--ops", type=int, default=120)
+    same.add_argument("--environment", action="append")
+    samework = verbs.add_parser("samework")
+    samework.add_argument("source", type=Path)
+    samework.add_argument("place", type=Path)
+    samework.add_argument("ops", type=int)
+    samework.add_argument("seed", type=int)
+    soak = verbs.add_parser("soak", help="a store in use for a long time")
+    soak.add_argument("--seed", type=int, default=1)
+    soak.add_argument("--minutes", type=float, default=30.0)
+    soak.add_argument("--ops", type=int, default=1_000_000)
     verbs.add_parser("real", help="small, read-only and foreign file systems, limits")
     verbs.add_parser("sabotage", help="protocols with a step left out: each must be caught")
     writer = verbs.add_parser("cutwriter")
@@ -121,6 +134,33 @@ def main(arguments: list[str]) -> int:
         print("\n".join(tried.broken))
         print(tried.line())
         return 1 if tried.survived or tried.broken else 0
+    if given.verb == "same":
+        from . import same as alike
+
+        compared = alike.run(
+            seed=given.seed,
+            ops=given.ops,
+            names=given.environment,
+            tell=lambda text: print(text, flush=True),
+        )
+        print(compared.line())
+        return 1 if compared.violations else 0
+    if given.verb == "samework":
+        from .same import work as play
+
+        play(given.source, given.place, given.ops, given.seed)
+        return 0
+    if given.verb == "soak":
+        from . import soak as long
+
+        lasted = long.run(
+            minutes=given.minutes,
+            ops=given.ops,
+            seed=given.seed,
+            tell=lambda text: print(text, flush=True),
+        )
+        print("\n".join([*lasted.violations, lasted.line()]))
+        return 1 if lasted.violations else 0
     if given.verb == "cutwriter":
         from .cuts import work
 
