@@ -887,12 +887,16 @@ def test_a_backup_is_a_store_of_its_own(folder: Path, tmp_path: Path, journal: J
     assert journal.verify() == []
 
 
-def test_off_folds_its_log_with_a_sync(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_off_folds_its_log_with_a_sync(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, disk: Disk
+) -> None:
     monkeypatch.setattr("fastassoc.journal.connections.OFF_CHECKPOINT", 50)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with Journal.create(folder, sync="off") as journal:
+        with Journal.create(folder, sync="off", vfs="failing") as journal:
+            disk.syncs.clear()
             for _ in range(100):
                 add(journal, None, body="x" * 4000)
+            assert {"wal", "db"} <= set(disk.syncs)
             assert (folder / "journal.db-wal").stat().st_size < 100 * 4096
             assert journal.verify() == []

@@ -12,12 +12,6 @@ INSTRUMENTS = {  # what is no test, as code that ends with an error where it fin
         "found = crash.run(caught.SEQUENCES, states=1500).violations\n"
         "assert not found, found\n"
     ),
-    "power cuts without sync": (
-        "from tests.faults import crash\n"
-        "some = [s for s in crash.LONG if s.sync != 'full']\n"
-        "found = crash.run(some, states=600).violations\n"
-        "assert not found, found\n"
-    ),
 }
 
 
@@ -181,14 +175,14 @@ SYNCS = [
         "journal/headfile.py",
         "            files.disk.sync(fd)\n            with",
         "            with",
-        FOUND + "test_a_head_that_is_made_late_survives_a_loss_of_power",
+        OWN + "test_a_head_that_is_made_late_is_on_the_disk_before_anything_is_saved",
     ),
     mutant(
         "the sync of a new head's name",
         "journal/headfile.py",
         "        files.sync_folder(self.path.parent)",
         "        pass",
-        FOUND + "test_a_head_that_is_made_late_survives_a_loss_of_power",
+        OWN + "test_a_head_that_is_made_late_is_on_the_disk_before_anything_is_saved",
     ),
     mutant(
         "the sync of head at a publication",
@@ -210,7 +204,7 @@ SYNCS = [
         TRANSACTION,
         '            conn.execute("PRAGMA synchronous = FULL")\n        while True:',
         "            pass\n        while True:",
-        "power cuts without sync",
+        OWN + "test_a_publication_is_on_the_disk_before_anything_goes",
     ),
     mutant(
         "full is FULL",
@@ -313,7 +307,7 @@ HASHES = [
         "journal/records.py",
         "if self.store_id and meta.store != self.store_id:",
         "if False:",
-        JOURNAL + "test_another_stores_journal_is_noticed",
+        OWN + "test_another_stores_meta_row_is_noticed_by_who_has_it_open",
     ),
     mutant(
         "the row read before is still the same",
@@ -334,7 +328,7 @@ HASHES = [
         "cache.py",
         'if check != _check(said) or said["name"] != name:',
         'if said["name"] != name:',
-        CACHE + "test_every_flipped_byte_of_a_sidecar_is_seen",
+        OWN + "test_a_sidecar_that_was_written_by_hand_is_not_believed",
     ),
     mutant(
         "the rows that a segment must have",
@@ -370,7 +364,7 @@ HASHES = [
         "journal/chain.py",
         '        if data["format"] > FORMAT:',
         "        if False:",
-        JOURNAL + "test_a_newer_format_is_refused_with_both_numbers",
+        OWN + "test_a_whole_meta_row_of_a_newer_format_is_refused",
     ),
     mutant(
         "a newer manifest is refused",
@@ -629,7 +623,7 @@ CLAMPS = [
         "kernels/links.py",
         "    elif at > updated:\n        if rule[TAU]",
         "    else:\n        if rule[TAU]",
-        "test_links.py::test_larger_random_runs_equal_the_twin",
+        OWN + "test_a_change_before_the_last_one_fades_nothing",
     ),
     mutant(
         "a new note's stability ends at one",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import json
 import os
 import shutil
 import threading
@@ -14,15 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import fastassoc as fa
 from fastassoc import files, parquet, snapshot
+from fastassoc.cache import Cache
 from fastassoc.errors import CorruptStore, ForkedHandle
 from fastassoc.journal import Draft, Journal, chain
 from fastassoc.journal.headfile import HeadFile
-from fastassoc.settings import RetentionRule, Settings
+from fastassoc.links import LinkMatrix
+from fastassoc.settings import LinkRule, RetentionRule, Settings
+
+from . import layer
+from .power import Recorder
 
 
 def add(journal: Journal, *bodies: str) -> None:
@@ -153,6 +160,72 @@ def test_head_of_another_handle_never_goes_back(tmp_path: Path) -> None:
     second.close()
 
 
+def test_a_head_that_is_made_late_is_on_the_disk_before_anything_is_saved(tmp_path: Path) -> None:
+    Journal.create(tmp_path / "s.fa").close()
+    (tmp_path / "s.fa" / "head").unlink()
+    recorder = Recorder(tmp_path)
+    with layer.on(recorder), Journal.open(tmp_path / "s.fa") as journal:
+        add(journal, "{}")
+    seen = [str(event).replace(".new-", ".new- ").split()[:2] for event in recorder.events]
+    start = seen.index(["write", "s.fa/.new-"])
+    saved = seen.index(["write", "s.fa/journal.db-wal"])
+    steps = ["write", "sync", "link", "unlink", "syncdir"]
+    assert [kind for kind, _ in seen[start:saved]] == steps
+
+
+def test_a_publication_is_on_the_disk_before_anything_goes(tmp_path: Path) -> None:
+    """At every level: else a loss of power brings the old snapshot back, without its files."""
+    for level in ("normal", "off"):
+        recorder = Recorder(tmp_path)
+        with layer.on(recorder), fa.open(tmp_path / "s.fa", sync=level) as mem:
+            for n in range(3):
+                mem.write("Tea.", id=f"{level}{n}")
+                mem.snapshot()
+            mem.write("Milk.", id=f"{level} milk")
+            start = len(recorder.events)
+            mem.vacuum()
+        seen = [str(event) for event in recorder.events[start:]]
+        named = seen.index(next(text for text in seen if "-> s.fa/manifest" in text))
+        gone = next(n for n, text in enumerate(seen) if n > named and "unlink s.fa/seg" in text)
+        assert "sync s.fa/journal.db-wal" in seen[named:gone], (level, seen)
+
+
+def test_another_stores_meta_row_is_noticed_by_who_has_it_open(path: Path, tmp_path: Path) -> None:
+    Journal.create(tmp_path / "b").close()
+    with Journal.create(path) as journal:
+        add(journal, "{}")
+        rows = apsw.Connection(str(tmp_path / "b" / "journal.db")).execute("SELECT * FROM meta")
+        other = apsw.Connection(str(path / "journal.db"))
+        other.execute("UPDATE meta SET content = ?2, hash = ?3 WHERE id = ?1", rows.fetchall()[0])
+        other.close()
+        with pytest.raises(CorruptStore, match="another store's journal"):
+            journal.current()
+
+
+def test_a_whole_meta_row_of_a_newer_format_is_refused(path: Path) -> None:
+    with Journal.create(path) as journal, journal._connections.guard() as conn:
+        meta = journal._records.meta(conn)
+    other = apsw.Connection(str(path / "journal.db"))
+    other.execute("PRAGMA user_version = 99")
+    other.execute("UPDATE meta SET content = ?, hash = ?", meta._replace(format=99).seal())
+    other.close()
+    with pytest.raises(fa.errors.FormatTooNew):
+        Journal.open(path)
+
+
+def test_a_sidecar_that_was_written_by_hand_is_not_believed(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.array("table", "00ff", lambda: np.arange(6).reshape(2, 3))
+    sidecar = tmp_path / "cache" / "table-00ff.json"
+    told = json.loads(sidecar.read_text())
+    assert told["meta"]["shape"] == [2, 3]
+    told["meta"]["shape"] = [3, 2]
+    sidecar.write_text(json.dumps(told))
+    with pytest.warns(RuntimeWarning, match="sidecar is damaged"):
+        found = cache.array("table", "00ff", lambda: np.arange(6).reshape(2, 3))
+    assert found.shape == (2, 3)
+
+
 def test_a_sink_that_failed_takes_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     sink = files.Sink(fd)
@@ -245,6 +318,16 @@ def test_a_handle_far_behind_loads_the_snapshot(path: Path) -> None:
         assert len(behind) == 4
         assert behind.links.weight("a", "b") == 4
         assert behind.position == mem.position
+
+
+def test_a_change_before_the_last_one_fades_nothing() -> None:
+    links = LinkMatrix(LinkRule(floor=0.0, ceiling=1.0, decay_days=90.0), 0.3)
+    key, nothing = np.array([1 << 32 | 2], np.uint64), np.full(1, np.nan)
+    links.teach(key, np.full(1, 0.5), nothing, 100 * 86_400_000_000)
+    links.teach(key, np.full(1, 0.25), nothing, 0)
+    link = links.get(1, 2)
+    assert link is not None
+    assert (link.weight, link.updated_at) == (0.75, 100 * 86_400_000_000)
 
 
 def test_a_new_notes_stability_ends_at_one() -> None:
