@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     many.add_argument("--repeats", type=int, default=20)
     many.add_argument("--rough", type=float, default=1.0, help="seconds between kills; 0: none")
     mutants = verbs.add_parser("mutants", help="safeguards left out: tests must notice each")
-    mutants.add_argument("--only", help="those whose name holds this")
+    mutants.add_argument("--only", action="append", help="those whose name holds this")
     same = verbs.add_parser("same", help="one state by every way in every environment")
     same.add_argument("--seed", type=int, default=1)
     same.add_argument("--ops", type=int, default=120)
@@ -129,7 +129,8 @@ def main(arguments: list[str]) -> int:
     if given.verb == "mutants":
         from . import mutants as without
 
-        some = [m for m in without.MUTANTS if (given.only or "") in m.name]
+        only = given.only or [""]
+        some = [m for m in without.MUTANTS if any(text in m.name for text in only)]
         tried = without.run(some, tell=lambda text: print(text, flush=True))
         print("\n".join(tried.broken))
         print(tried.line())
