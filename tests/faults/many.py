@@ -394,7 +394,7 @@ def run(
 ) -> Tally:
     """Repeat with other seeds, by turns in both presets."""
     tally, begun = Tally(), time.monotonic()
-    place = room().with_name(f"many-{os.getpid()}") / "in"
+    place = room() / "many"
     for number in range(repeats):
         preset = ("cognitive", "counts")[(seed + number) % 2]
         start = time.monotonic()

@@ -35,7 +35,8 @@ from .judge import Violation, require
 from .many import warmed
 from .script import NOW, room
 
-NOTES = 300  # ids of each writer
+NOTES = 60  # ids of each writer
+NAMES = 40
 TURN = 500  # operations between two opens
 VERBS = ["write_batch"] * 3 + ["feedback", "link", "unlink", "update", "forget", "read", "tick"]
 GROWTH, DISK = 1.05, 1.5
@@ -54,6 +55,9 @@ class Bounded(Asker):
 
     def note(self, draw: random.Random, n: int) -> str:
         return f"{draw.choice(self.others)}-{draw.randrange(NOTES)}"
+
+    def names(self, draw: random.Random, most: int = 4) -> list[str]:
+        return [f"c{draw.randrange(NAMES)}" for _ in range(draw.randint(0, most))]
 
     def write_batch(self, draw: random.Random, n: int) -> Any:
         count = 10 if draw.random() < 0.02 else draw.randint(1, 2)
@@ -194,8 +198,7 @@ def run(
     Of the writers one is killed every `kills` seconds, but never the first.
     """
     report, begun = Report(), time.monotonic()
-    place = room().with_name(f"soak-{os.getpid()}")
-    shutil.rmtree(place, ignore_errors=True)
+    place = room() / "soak"
     place.mkdir()
     names = [f"w{n}" for n in range(writers + 1)]
     plan = Plan(place, seed, 0, slots={name: n for n, name in enumerate(names)})
@@ -214,7 +217,7 @@ def run(
         for pid in living:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(place.parent, ignore_errors=True)
     report.seconds = time.monotonic() - begun
     return report
 
