@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fastassoc.batch import NOTE_COLUMNS, NoteBatch
 from fastassoc.chains import Chains
 from fastassoc.columns import ArrowColumn, Growable
+from fastassoc.errors import CorruptStore
 from fastassoc.kernels.notes import prefixes
 from fastassoc.metadata import MetadataIndex
 from fastassoc.postings import Postings, PostingsView
@@ -328,7 +329,10 @@ class NoteTable:
     def metadata(self, row: int) -> dict[str, Any]:
         """A note's metadata; an empty dict where it has none."""
         text = self.metadata_updates.get(row) or self.plain["metadata"][row]
-        return json.loads(text) if text else {}
+        try:
+            return json.loads(text) if text else {}
+        except ValueError as error:  # no writer of ours made it
+            raise CorruptStore("notes", f"metadata of {self.ids[row]!r} is no JSON") from error
 
     def by_fingerprint(self, fingerprint: str) -> list[int]:
         """Rows, dead ones included, with this fingerprint, in order of writing."""

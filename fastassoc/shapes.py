@@ -10,13 +10,16 @@ from typing import Any
 
 from fastassoc.errors import InvalidInput
 
-__all__ = ["check_operation", "check_state"]
+__all__ = ["FIRST", "LAST", "check_operation", "check_state"]
 
+FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # microseconds of years 1 to 9999
 Check = Callable[[Any], bool]
 
 
-def check_operation(kind: str, body: Any) -> None:
-    """Refuse a body that no operation of this kind has; raises InvalidInput."""
+def check_operation(kind: str, at: int, body: Any) -> None:
+    """Refuse what no operation of this kind has; raises InvalidInput."""
+    if not moment(at):
+        raise InvalidInput(f"its time is {at!r:.40}")
     if kind not in BODIES:
         raise InvalidInput(f"no operation is called {kind[:40]!r}")
     _check(BODIES[kind], body, "its body")
@@ -55,6 +58,11 @@ def text(value: Any) -> bool:
 def whole(value: Any) -> bool:
     """An integer that a column holds."""
     return type(value) is int and -(1 << 63) <= value < 1 << 63
+
+
+def moment(value: Any) -> bool:
+    """Microseconds that a calendar has: the years 1 to 9999."""
+    return type(value) is int and FIRST <= value <= LAST
 
 
 def real(value: Any) -> bool:
@@ -138,7 +146,16 @@ def width(value: Any) -> bool:
 LEDGER: dict[str, Check] = {"key": text, "final": flag}
 embedder = fits({"name": text, "dim": width})
 ledger = fits(LEDGER)
-row = fits({"id": text, "text": text, "concepts?": texts, "spelled?": texts, "subjects?": wholes})
+row = fits(
+    {
+        "id": text,
+        "text": text,
+        "created_at?": moment,
+        "concepts?": texts,
+        "spelled?": texts,
+        "subjects?": wholes,
+    }
+)
 
 BODIES: dict[str, dict[str, Check]] = {
     "create": {"settings": mapping},
@@ -164,7 +181,7 @@ BODIES: dict[str, dict[str, Check]] = {
         "stems?": texts,
     },
     "reinforce": {"direct": texts, "associated": texts, "amount": real, "session": maybe(text)},
-    "tick": {"now": whole},
+    "tick": {"now": moment},
     "link": {"layer": layer, "a": end, "b": end, "amount": real},
     "unlink": {"layer": layer, "a": end, "b": end},
     "forget": {"ids": texts},
@@ -178,7 +195,7 @@ STATE: dict[str, Check] = {
     "next_seq": lambda value: whole(value) and value >= 0,
     "concept_ids": lambda value: whole(value) and 0 <= value < 1 << 32,
     "stem_ids?": lambda value: whole(value) and 0 <= value < 1 << 32,
-    "time": whole,
+    "time": lambda value: value == 0 or moment(value),
     "settings": mapping,
     "ingests": each(ledger),
     "embedder?": maybe(embedder),

@@ -28,6 +28,7 @@ from fastassoc.reports import Report
 from fastassoc.settings import Settings
 from fastassoc.shapes import check_operation, check_state
 from fastassoc.snapshot import Segment
+from fastassoc.sound import check_tables
 from fastassoc.state import Operation, State, StateView
 from fastassoc.storecare import Verification, check_manifests
 from fastassoc.vectorcache import choice_of, index_of, mapped, members_at
@@ -153,6 +154,7 @@ class Store:
             tables[kind] = completed(tables.get(kind), schema)
         with unfit_is_damage(pointer.manifest, "its segments make no state"):
             check_state(manifest["state"])
+            check_tables(tables, manifest["state"])
             return State.restore(tables, manifest["state"], pointer.seq)
 
     def _live(self, segments: Sequence[Segment], dead: pa.ChunkedArray) -> pa.Table:
@@ -392,7 +394,7 @@ def unfit_is_damage(file: str, doing: str) -> Iterator[None]:
 def operation_of(root: Path, entry: Entry) -> Operation:
     """The operation of a journal's row, its notes from the row or from a bulk segment."""
     body = json.loads(entry.body)
-    check_operation(entry.kind, body)
+    check_operation(entry.kind, entry.at, body)
     batch = None
     if "segment" in body:
         batch = NoteBatch.from_table(disk.read_segment(root, Segment(**body["segment"])))

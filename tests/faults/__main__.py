@@ -53,6 +53,10 @@ def main(arguments: list[str]) -> int:
     soak.add_argument("--seed", type=int, default=1)
     soak.add_argument("--minutes", type=float, default=30.0)
     soak.add_argument("--ops", type=int, default=1_000_000)
+    fuzz = verbs.add_parser("fuzz", help="mutants of all that is read")
+    fuzz.add_argument("--seed", type=int, default=1)
+    fuzz.add_argument("--mutants", type=int, default=10_000)
+    fuzz.add_argument("--only", type=int, help="the mutant of this number, in this process")
     verbs.add_parser("real", help="small, read-only and foreign file systems, limits")
     verbs.add_parser("sabotage", help="protocols with a step left out: each must be caught")
     writer = verbs.add_parser("cutwriter")
@@ -162,6 +166,17 @@ def main(arguments: list[str]) -> int:
         )
         print("\n".join([*lasted.violations, lasted.line()]))
         return 1 if lasted.violations else 0
+    if given.verb == "fuzz":
+        from . import fuzz as fuzzing
+
+        played = fuzzing.run(
+            given.mutants,
+            seed=given.seed,
+            only=given.only,
+            tell=lambda text: print(text, flush=True),
+        )
+        print("\n".join(played.lines()))
+        return 1 if played.violations else 0
     if given.verb == "cutwriter":
         from .cuts import work
 

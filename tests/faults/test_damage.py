@@ -99,3 +99,85 @@ def test_damage_is_played_on_copies(tmp_path: Path) -> None:
     shutil.rmtree(lab.path / "segments")
     lab.lay("closed", made.image)
     assert damage.image_of(lab.path) == made.image
+
+
+# -- whole files that do not fit one another -------------------------------------------------------
+
+
+def sealed_anew(path: Path, kind: str, change: Any) -> None:
+    """Change a table of the current snapshot, and make every name and hash fit again."""
+    import json
+    import sqlite3
+
+    import xxhash
+
+    from fastassoc import snapshot
+
+    newest = max(path.glob("manifest-*.json"), key=lambda p: int(p.stem.partition("-")[2]))
+    manifest = json.loads(newest.read_text())
+    parts = [snapshot.Segment(**part) for part in manifest["segments"]]
+    (old,) = (part for part in parts if part.kind == kind)
+    new = snapshot.write_segment(path, kind, change(snapshot.read_segment(path, old)))
+    text = json.dumps(manifest).replace(old.name, new.name)
+    manifest = json.loads(text)
+    manifest["segments"] = [
+        vars(new) if part["name"] == new.name else part for part in manifest["segments"]
+    ]
+    newest.write_text(json.dumps(manifest))
+    with sqlite3.connect(path / "journal.db") as database:
+        ((content,),) = database.execute("SELECT content FROM meta")
+        meta = json.loads(content)
+        meta["current"][2] = xxhash.xxh3_128_hexdigest(newest.read_bytes())
+        content = json.dumps(meta)
+        digest = xxhash.xxh3_128_digest(content.encode())
+        database.execute("UPDATE meta SET content = ?, hash = ?", (content, digest))
+    database.close()
+
+
+def put(name: str, value: Any, kind: Any = None) -> Any:
+    """A table with one value of a column changed."""
+
+    def change(table: Any) -> Any:
+        import pyarrow as pa
+
+        values = table.column(name).to_pylist()
+        values[-1] = value
+        place = table.column_names.index(name)
+        return table.set_column(
+            place, name, pa.array(values, kind or table.schema.field(name).type)
+        )
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("links-concept", put("b", 4_000_000_000)),
+        ("links-concept", put("weight", float("nan"))),
+        ("links-concept", put("updated_at", 2**62)),
+        ("notes", put("concepts", [4_000_000_000])),
+        ("notes", put("subjects", [77])),
+        ("notes", put("seq", 2**40)),
+        ("notes", put("id", None)),
+        ("notes", put("created_at", -(2**62))),
+        ("vocabulary", put("id", 4_000_000_000)),
+        ("vocabulary", lambda table: table.slice(1)),
+        ("vectors", put("vector", None)),
+    ],
+)
+def test_l31_tables_that_do_not_fit_one_another_are_damage(
+    tmp_path: Path, kind: str, change: Any
+) -> None:
+    """Numbers beyond an array went to the kernels as they came."""
+    base("fresh", tmp_path / "made")
+    path = Stage(tmp_path / "made").path
+    with fa.open(path) as mem:
+        mem.write("Milk.", id="m", concepts=["milk", "tea"], vector=[1.0, 2.0, 3.0])
+        mem.snapshot()
+    sealed_anew(path, kind, lambda table: table)
+    assert fa.verify(path).ok
+    sealed_anew(path, kind, change)
+    with pytest.raises(errors.CorruptStore):
+        fa.open(path)
+    assert not fa.verify(path).ok
