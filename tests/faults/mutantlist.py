@@ -312,7 +312,7 @@ HASHES = [
     mutant(
         "the row read before is still the same",
         "journal/records.py",
-        "                if bytes(rows[0][7]) != known[1]:",
+        "                if rows[0][7] != known[1]:",
         "                if False:",
         OWN + "test_a_journal_rolled_back_and_written_on_is_noticed_by_who_has_it_open",
     ),
