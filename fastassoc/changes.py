@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from fastassoc.batch import NoteBatch
 from fastassoc.concepts import Vocabulary
-from fastassoc.cues import Cues, concept_codes, stem_codes
+from fastassoc.cues import Cues, term_codes
 from fastassoc.importing import concept_ends, cue_ends, import_notes, note_ends, with_links
-from fastassoc.kernels.links import pair_keys
+from fastassoc.kernels.links import keys_between, pair_keys
 from fastassoc.links import Changed, LinkMatrix, keys_of
 from fastassoc.notes import NoteTable
 from fastassoc.reports import Report
@@ -192,15 +192,14 @@ class Changes:
         body = operation.body
         amount, outcome = body["amount"], body["outcome"]
         rows = [self.notes.rows[note] for note in body["used"]]
-        used = {int(c) for row in rows for c in self.notes.concepts_of(row)[0]}
-        used.update(self._names(body["names"], create=amount > 0))
+        named = np.array(self._names(body["names"], create=amount > 0), np.uint32)
+        used = np.concatenate([*self.notes.carried(rows), named])
         share = body.get("share", 0.0)  # operations of format 2 teach no cue
         cued = bool(rows) and self.cues.makes(share)
-        asked = self._names(body["asked"], create=cued or (amount > 0 and bool(used)))
-        pairs = {(min(a, u), max(a, u)) for a in asked for u in used if a != u}
+        asked = self._names(body["asked"], create=cued or (amount > 0 and len(used) > 0))
+        keys = keys_between(np.array(asked, np.uint32), used)
         if amount <= 0:  # no link is made
-            pairs = {pair for pair in pairs if self.links.get(*pair) is not None}
-        keys = np.array(sorted(a << 32 | b for a, b in pairs), np.uint64)
+            keys = keys[self.links.known(keys)]
         made = self.links.teach(
             keys, np.full(len(keys), amount), np.full(len(keys), outcome), operation.at
         )
@@ -208,7 +207,7 @@ class Changes:
         if self.settings.note_links.teach_step:
             joined = self._teach_notes(rows, body.get("together", 0.0), outcome, operation.at)
         stems = self._stems(body.get("stems", ()), create=cued)
-        codes = np.unique(np.concatenate([concept_codes(asked), stem_codes(stems)]))
+        codes = term_codes(asked, stems)
         taught = self.cues.teach(codes, rows, share, outcome, operation.at)
         rate = self.settings.valence_rate
         for row in rows:
@@ -315,7 +314,7 @@ class Changes:
         named = self._names([body["a"]] if body["term"] == "concept" else [], create=create)
         words = [body["a"]] if body["term"] == "stem" else []
         stems = self._stems([*words, *body.get("stems", ())], create=create)
-        codes = np.concatenate([concept_codes(named), stem_codes(stems)])
+        codes = term_codes(named, stems)
         return codes, [self.notes.rows[body["b"]]]
 
     def _apply_unlink(self, operation: Operation) -> Report:

@@ -49,6 +49,13 @@ def stem_codes(stems: Ids) -> Codes:
     return np.asarray(stems, np.uint64) * np.uint64(2) + np.uint64(1)
 
 
+def term_codes(concepts: Iterable[int], stems: Iterable[int]) -> Codes:
+    """Codes of terms of both kinds, uint64 [m], ascending, each once; they are few."""
+    codes = {2 * concept for concept in concepts}
+    codes.update(2 * stem + 1 for stem in stems)
+    return np.array(sorted(codes), np.uint64)
+
+
 def is_stem(code: int) -> bool:
     """Whether the code of a term is that of a stem."""
     return bool(code & 1)

@@ -480,6 +480,11 @@ class LinkMatrix:
         )
         return link_of((self._table, self._delta, self._base)[level], place) if level >= 0 else None
 
+    def known(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which of some pairs are linked now, bool [m]."""
+        ends = zip((keys >> np.uint64(32)).tolist(), keys.astype(np.uint32).tolist(), strict=True)
+        return np.fromiter((self.get(a, b) is not None for a, b in ends), np.bool_, len(keys))
+
     def of(self, concept: int) -> NDArray[np.uint64]:
         """Keys of all links of an id as they stand now, uint64[m], ascending.
 

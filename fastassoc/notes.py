@@ -322,6 +322,11 @@ class NoteTable:
         a, b = ptr[row], ptr[row + 1]
         return flat[a:b], self.subject.array[a:b]
 
+    def carried(self, rows: Iterable[int]) -> list[NDArray[np.uint32]]:
+        """Concept ids of rows, each in given order."""
+        flat, ptr = self.postings.forward()
+        return [flat[ptr[row] : ptr[row + 1]] for row in rows]
+
     def named(self, rows: Iterable[int]) -> list[str]:
         """Ids of rows."""
         return [self.ids[row] for row in rows]

@@ -332,6 +332,14 @@ def test_larger_random_runs_equal_the_twin(seed, options):
         assert {c: found.path(c) for c in found.ids.tolist()} == paths
 
 
+@given(st.lists(st.integers(0, 9), max_size=6), st.lists(st.integers(0, 2**32 - 1), max_size=6))
+def test_keys_between(some, others):
+    others += some[:2]
+    found = kernels.keys_between(np.array(some, np.uint32), np.array(others, np.uint32))
+    both = {(min(a, b), max(a, b)) for a in some for b in others if a != b}
+    assert found.tolist() == sorted(a << 32 | b for a, b in both)
+
+
 @slow
 @given(st.lists(st.lists(st.integers(0, 2**32 - 1), unique=True, max_size=8), max_size=8))
 def test_pair_keys_equal_the_twin(notes):

@@ -913,3 +913,28 @@ def _pair_keys(flat: Array, ptr: Array) -> Array:
 
 
 pair_keys = jit(_pair_keys)
+
+
+def _keys_between(some: Array, others: Array) -> Array:
+    """Every unordered pair of an id of `some` and one of `others` (uint32), ascending, each once.
+
+    No id is paired with itself; either may hold an id twice.
+    """
+    out = np.empty(some.size * others.size, np.uint64)
+    n = 0
+    for i in range(some.size):
+        for j in range(others.size):
+            first, second = np.uint64(some[i]), np.uint64(others[j])
+            out[n] = min(first, second) << _HALF | max(first, second)
+            n += first != second
+    out = out[:n]
+    out.sort()
+    used = 0
+    for i in range(n):
+        if i == 0 or out[i] != out[i - 1]:
+            out[used] = out[i]
+            used += 1
+    return out[:used]
+
+
+keys_between = jit(_keys_between)
