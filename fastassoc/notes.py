@@ -129,7 +129,8 @@ class NoteTable:
 
     def __init__(self, retention: RetentionRule) -> None:
         self.ids: list[str] = []
-        self.rows: dict[str, int] = {}
+        self._rows: dict[str, int] | None = {}  # None: not asked for yet
+        self._rows_lock = Lock()
         self.next_seq = 0
         self.seq = Growable(np.int64)
         self.texts = ArrowColumn(pa.string())
@@ -195,14 +196,16 @@ class NoteTable:
         importance = weights(columns.get("importance"), n)
         self.states.append(importance, columns.get("category"), written_at)
         self.ids.extend(ids)
-        self.rows.update(zip(ids, range(first, first + n), strict=True))
+        with self._rows_lock:
+            if self._rows is not None:
+                self._rows.update(zip(ids, range(first, first + n), strict=True))
         self.n_alive += n
 
     def join_sessions(
         self, rows: NDArray[np.int64], names: pa.Array | None
     ) -> list[tuple[int, int]]:
         """Enter new rows into their sessions; pairs of the live note before each, and it."""
-        if names is None or not len(rows):
+        if names is None or names.null_count == len(names):
             return []
         return list(self.sessions.extend(int(rows[0]), names.to_pylist(), self.alive.array))
 
@@ -307,6 +310,15 @@ class NoteTable:
         other.declared.replace(self.declared.array.copy())
         other._look_up()
         return other
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """The row of each live note, by its id; what was loaded is looked through when asked."""
+        if self._rows is None:
+            with self._rows_lock:
+                if self._rows is None:
+                    self._rows = dict(zip(self.ids, range(len(self.ids)), strict=True))
+        return self._rows
 
     def _look_up(self) -> None:
         """Make the indexes that are built when they are first asked."""
@@ -430,6 +442,7 @@ class NoteTable:
 
     def restore(self, notes: pa.Table, state: pa.Table, next_seq: int) -> None:
         """Load live notes, ascending by sequence, and what changed about them."""
+        self._rows = None
         # one batch a chunk of the segments, so that no text column passes 2 GiB
         for part in notes.to_batches(max_chunksize=1 << 20):
             columns = {name: part.column(name) for name in part.schema.names}

@@ -249,6 +249,33 @@ def test_a_repeat_of_what_did_nothing_does_nothing(tmp_path: Path) -> None:
         assert "n" in mem
 
 
+def test_loaded_ids_are_looked_through_when_asked(tmp_path: Path) -> None:
+    path = tmp_path / "s.fa"
+    with fa.open(path) as mem:
+        mem.write_batch(
+            [{"id": f"n{n}", "text": "x", "concepts": ["a", f"b{n}"]} for n in range(9)]
+        )
+        mem.snapshot()
+    with fa.open(path) as mem:
+        assert [hit.id for hit in mem.read(concepts=["b7"]).hits[:1]] == ["n7"]
+        assert mem._state.notes._rows is None
+        mem.write("late", id="late")  # asks whether the id is new
+        rows: list[Any] = []
+        threads = [
+            threading.Thread(target=lambda: rows.append(mem._state.notes.rows)) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert all(one is rows[0] for one in rows)
+        assert len(rows[0]) == 10
+        mem.forget(["n3"])
+        mem.write("again", id="n3")
+        assert mem.get("n3").text == "again"
+        assert mem.get("n8").text == "x"
+
+
 def test_chains_are_the_same_after_a_snapshot(tmp_path: Path) -> None:
     def chains(mem: Any) -> dict[str, Any]:
         notes = mem.recent(limit=99, include_superseded=True)
