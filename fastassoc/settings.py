@@ -291,7 +291,8 @@ class BridgeRule:
         `closed_links`. Both count in full again where each of the notes lacks `closed_width` of
         ``ln(1 + N)`` in idf.
     pin : bool
-        7. Whether the first note of flat stays in front, by `pin_lift`.
+        7. Whether the first note of flat stays in front, by `pin_lift`; where one of the first
+        notes holds all words, what links lend changes the first note no more either.
     pin_lift : float
     cover : bool
         Whether the first notes are chosen together where they declare subjects.

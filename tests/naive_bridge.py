@@ -571,6 +571,10 @@ class Reading:
             if before[best] > 0.0:
                 self.out.link_sources[i] = best
                 self.move(i, "links", self.s[i] + share * before[best])
+        if self.out.link_sources and self.closed(0.0) == 0.0 and self.c["pin"]:
+            first = min(self.rows, key=lambda i: (-before[i], i))
+            others = max((self.s[i] for i in self.rows if i != first), default=-math.inf)
+            self.move(first, "pin", max(self.s[first], others + self.c["pin_lift"]))
 
 
 def strongest(shares: Mapping[Term, float]) -> list[tuple[Term, float]]:

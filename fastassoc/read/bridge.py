@@ -441,7 +441,16 @@ def links(board: Board, now: int, pool: int) -> None:
                 board.add(first_pairs(board, least, now, pool))
                 continue
         board.part("links")[:] = gain
+        if rule.pin and board.open == 0.0 and gain.any():
+            hold(board, score)
         return
+
+
+def hold(board: Board, before: Scores) -> None:
+    """Where a note holds all words, the first stays before those that their links lift."""
+    first, after = int(np.argmax(before)), board.score
+    own, after[first] = float(after[first]), -np.inf
+    board.part("pin")[first] += max(0.0, float(after.max()) + board.rule.pin_lift - own)
 
 
 def first_pairs(board: Board, least: float, now: int, n: int) -> Rows:
