@@ -351,6 +351,11 @@ class NoteTable:
         except ValueError as error:  # no writer of ours made it
             raise CorruptStore("notes", f"metadata of {self.ids[row]!r} is no JSON") from error
 
+    def check_metadata(self) -> None:
+        """Raise CorruptStore where a live note's metadata cannot be read."""
+        for row in np.flatnonzero(self.alive.array).tolist():
+            self.metadata(row)
+
     def by_fingerprint(self, fingerprint: str) -> list[int]:
         """Rows, dead ones included, with this fingerprint, in order of writing."""
         return self._fingerprints.find(fingerprint, len(self.ids))

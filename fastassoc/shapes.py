@@ -143,6 +143,12 @@ def width(value: Any) -> bool:
     return type(value) is int and 0 < value < 1 << 24
 
 
+def listed(value: Any) -> bool:
+    """A list of lists, or of objects."""
+    return type(value) is list and all(type(one) in (list, dict) for one in value)
+
+
+IMPORTED = ("notes?", "links?", "note_links?", "cue_links?")
 LEDGER: dict[str, Check] = {"key": text, "final": flag}
 embedder = fits({"name": text, "dim": width})
 ledger = fits(LEDGER)
@@ -169,7 +175,7 @@ BODIES: dict[str, dict[str, Check]] = {
         "ingest?": maybe(ledger),
     },
     "ingest": {"ingest": ledger},
-    "import": {"ingest": ledger},
+    "import": {"ingest": ledger, "concepts?": names, **dict.fromkeys(IMPORTED, listed)},
     "feedback": {
         "asked": names,
         "names": names,

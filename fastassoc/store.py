@@ -136,7 +136,15 @@ class Store:
 
     def _restore(self, pointer: Pointer) -> State:
         manifest = manifest_of(self._journal, pointer)
-        parts = parts_of(manifest, pointer.manifest)
+        with unfit_is_damage(pointer.manifest, "its segments make no state"):
+            tables = self._tables(manifest, parts_of(manifest, pointer.manifest))
+            check_state(manifest["state"])
+            check_tables(tables, manifest["state"])
+            return State.restore(tables, manifest["state"], pointer.seq)
+
+    def _tables(
+        self, manifest: dict[str, Any], parts: dict[str, list[Segment]]
+    ) -> dict[str, pa.Table]:
         tables = {
             kind: disk.read_segment(self.root, held[0])
             for kind, held in parts.items()
@@ -152,10 +160,7 @@ class Store:
             tables["vectors"] = mapped(self._cache, key, rows, read)
         for kind, schema in (("notes", NOTES_SCHEMA), ("notestate", NOTESTATE_SCHEMA)):
             tables[kind] = completed(tables.get(kind), schema)
-        with unfit_is_damage(pointer.manifest, "its segments make no state"):
-            check_state(manifest["state"])
-            check_tables(tables, manifest["state"])
-            return State.restore(tables, manifest["state"], pointer.seq)
+        return tables
 
     def _live(self, segments: Sequence[Segment], dead: pa.ChunkedArray) -> pa.Table:
         """The rows of segments whose notes are not dead."""

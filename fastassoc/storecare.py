@@ -121,6 +121,7 @@ def verify(
         if load is not None and not problems:
             try:
                 state = load()
+                state.notes.check_metadata()
                 value, position = state.digest() if digest else None, state.position
             except CorruptStore as error:
                 problems.append((error.file, error.reason))

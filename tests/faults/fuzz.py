@@ -360,8 +360,12 @@ class Fuzz:
         else:
             table = mutated_table(table, draw)
             sink = io.BytesIO()
+            loose = pa.schema([pa.field(f.name, _loose(f.type)) for f in table.schema])
             pq.write_table(
-                table, sink, use_dictionary=draw.random() < 0.1, store_schema=draw.random() < 0.05
+                table.cast(loose),
+                sink,
+                use_dictionary=draw.random() < 0.1,
+                store_schema=draw.random() < 0.05,
             )
             data = sink.getvalue()
             part["rows"] = table.num_rows
@@ -503,6 +507,13 @@ class Fuzz:
                 texts == sorted(n["text"] for n in store.notes.to_arrow().to_pylist()),
                 "other texts after an export",
             )
+
+
+def _loose(kind: pa.DataType) -> pa.DataType:
+    """The type with nulls anywhere."""
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_loose(kind.value_type))
+    return kind
 
 
 class _Closing:

@@ -181,3 +181,87 @@ def test_l31_tables_that_do_not_fit_one_another_are_damage(
     with pytest.raises(errors.CorruptStore):
         fa.open(path)
     assert not fa.verify(path).ok
+
+
+# -- what else may lie in a store ------------------------------------------------------------------
+
+
+def test_l34_leftovers_and_strangers_stop_nothing(killed: Path) -> None:
+    """They are left alone by an open, and swept under the snapshotters' lock, strangers never."""
+    stale = [killed / f"tmp-{'0' * 32}", killed / "segments" / f"tmp-{'1' * 32}"]
+    stale.append(killed / f".new-{'2' * 32}")
+    strangers = [killed / "notes.txt", killed / "segments" / "mine.parquet", killed / ".hidden"]
+    for file in (*stale, *strangers):
+        file.write_bytes(b"left")
+        os.utime(file, (1, 1))
+    with fa.open(killed) as mem:
+        assert all(file.exists() for file in stale)
+        mem.write("Later.")
+        with pytest.warns(UserWarning, match="unknown files"):
+            mem.snapshot()
+        assert not any(file.exists() for file in stale)
+        assert mem.verify().ok
+    assert all(file.read_bytes() == b"left" for file in strangers)
+
+
+def test_l38_what_is_forgotten_while_a_snapshot_is_written_stays_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fastassoc.journal import Journal
+
+    path, publish = tmp_path / "s.fa", Journal.publish
+    mem = fa.open(path)
+    mem.write_batch([{"id": f"n{n}", "text": "Tea.", "concepts": ["tea"]} for n in range(5)])
+
+    def paused(self: Any, *given: Any, **more: Any) -> Any:
+        monkeypatch.undo()  # the snapshot is written and not yet current
+        with fa.open(path) as other:
+            other.forget(["n1"])
+        mem.forget(["n2"])
+        return publish(self, *given, **more)
+
+    monkeypatch.setattr(Journal, "publish", paused)
+    assert mem.snapshot()
+    for _ in range(2):
+        assert sorted(note.id for note in mem.recent()) == ["n0", "n3", "n4"]
+        assert "n1" not in [hit.id for hit in mem.read(concepts=["tea"])]
+        mem.close()
+        mem = fa.open(path)
+        mem.snapshot()
+    mem.close()
+
+
+class Planted:
+    """Runs when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.file),)
+
+
+def test_l60_planted_pickles_are_never_loaded(tmp_path: Path) -> None:
+    import pickle
+
+    made = damage.make("closed", tmp_path / "made")
+    lab = damage.Lab({"closed": made}, tmp_path, 1)
+    ran = tmp_path / "ran"
+    planted = pickle.dumps(Planted(ran))
+    names = [*made.image, "cache/index.pkl", "embedder.pkl", "cache/x.npy", "segments/x.pickle"]
+    for file in names:
+        lab.lay("closed", made.image)
+        lab.forget(file)
+        (lab.path / file).write_bytes(planted)
+        with damage.cached(), damage.strict():
+            try:
+                with fa.open(lab.path) as mem:
+                    mem.read("tea")
+                    mem.read(vector=[1.0, 0.5, 0.0])
+                    mem.snapshot()
+            except errors.StoreError:
+                pass
+            fa.verify(lab.path)
+        assert not ran.exists(), file
+    pickle.loads(planted)
+    assert ran.exists()
