@@ -13,6 +13,7 @@ import os
 import random
 import shutil
 import signal
+import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -412,7 +413,7 @@ def run(
         except Exception as error:
             name = "" if isinstance(error, Violation) else f"{type(error).__name__}: "
             tally.violations.append(f"seed {seed + number}, {preset}: {name}{error}")
-            kept = Path("/tmp") / f"many-{seed + number}-{os.getpid()}"
+            kept = tempfile.mkdtemp(prefix=f"many-{seed + number}-")
             shutil.copytree(place, kept, dirs_exist_ok=True)
             if tell is not None:
                 tell(f"VIOLATION {tally.violations[-1]}\nthe store and the records: {kept}")
