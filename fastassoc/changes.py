@@ -212,7 +212,11 @@ class Changes:
         rate = self.settings.valence_rate
         for row in rows:
             held = self.notes.valence.get(row, 0.0)
-            self.notes.valence[row] = min(1.0, max(-1.0, held + rate * (outcome - held)))
+            moved = min(1.0, max(-1.0, held + rate * (outcome - held)))
+            if moved:
+                self.notes.valence[row] = moved
+            else:  # as one that never moved: a snapshot does not tell them apart
+                self.notes.valence.pop(row, None)
         return Report(
             updated=len(rows),
             cues_changed=sum(taught),

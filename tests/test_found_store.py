@@ -163,3 +163,19 @@ def test_what_a_snapshot_captured_does_not_follow_an_ingest() -> None:
     held = mem._state.summary()
     mem._state.ingests["key"] = {"key": "key", "rows_done": 1, "final": False}
     assert held["ingests"] == {}
+
+
+@pytest.mark.parametrize("outcomes", [[0.0], [1.0, 0.0]])
+def test_a_valence_of_nothing_is_as_none_after_a_reload(
+    tmp_path: Path, outcomes: list[float]
+) -> None:
+    """The live state listed the note as one that changed, and had another digest."""
+    settings = fa.Settings.counts(valence_rate=1.0)
+    with fa.open(tmp_path / "s.fa", settings=settings) as mem:
+        mem.write("Tea", id="tea", concepts=["tea"])
+        for outcome in outcomes:
+            mem.feedback(asked=["tea"], used=["tea"], outcome=outcome)
+        assert mem.get("tea").valence == 0.0
+        mem.snapshot()
+        live = mem._state.digest()
+        assert mem.verify(digest=True).digest == live
