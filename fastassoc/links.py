@@ -310,10 +310,10 @@ class LinkMatrix:
         if self._used:
             run = self._table_run()
             self._tiers.append(states.packed(run.keys, states.codes_of(run)))
-        starts = np.empty(len(keys) + 1, np.int64)
-        pairs, codes = np.empty(len(keys), np.uint64), np.empty((len(keys), 2), np.uint32)
-        used = int(staged.spread(keys, starts, pairs, one(codes)))
-        pairs, codes = pairs[:used], codes[:used]
+        room = int(kernels.distinct(keys))
+        starts = np.empty(room + 1, np.int64)
+        pairs, codes = np.empty(room, np.uint64), np.empty((room, 2), np.uint32)
+        staged.spread(keys, starts, pairs, one(codes))
         for tier in reversed(self._tiers):
             staged.resolve(pairs, one(codes), tier.keys, one(tier.codes))
         if len(self._delta.keys):
@@ -321,7 +321,7 @@ class LinkMatrix:
             staged.resolve(pairs, one(codes), self._delta.keys, one(known))
         staged.resolve(pairs, one(codes), self._base.keys, one(self._base.codes))
         marks = np.zeros(staged.TALLY + 4, np.int64)
-        while marks[staged.PLACE] < used:
+        while marks[staged.PLACE] < room:
             states.reserve(1)
             reals, ints = states.reals, states.ints
             marks[: staged.PLACE] = reals.used, ints.used

@@ -165,6 +165,8 @@ class States:
         drop: bool = True,
     ) -> Packed:
         """A newer run, coded, laid over an older one of these states; `drop` its tombstones."""
+        if not len(old.keys) and not (drop and (self.ints.rows()[:, 0] < 0).any()):
+            return self.packed(keys, codes)
         room = len(keys) + len(old.keys)
         out, found = np.empty(room, np.uint64), np.empty((room, 2), np.uint32)
         used = kernels.merge_codes(
