@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fastassoc.links import keys_of
-
-FIRST, SECOND = np.triu_indices(5, 1)
+from fastassoc.kernels import links as kernels
 
 
 def pair_keys(ids: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """Every pair of every note, uint64 [10 notes]."""
-    return keys_of(ids[:, FIRST].ravel(), ids[:, SECOND].ravel())
+    """Every pair of every note, uint64 [10 notes], by the kernel that writes use."""
+    n, width = ids.shape
+    pairs: NDArray[np.uint64] = kernels.pair_keys(ids.ravel(), np.arange(n + 1) * width)
+    return pairs
 
 
 def sorted_runs(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
