@@ -204,7 +204,7 @@ class Asker:
             "asked": self.names(draw),
             "used": [self.note(draw, n) for _ in range(draw.randrange(3))],
             "used_concepts": [draw.choice(WORDS), *self.names(draw)],
-            "outcome": draw.choice([1.0, 0.5, -0.25, -1.0]),
+            "outcome": draw.choice([1.0, 0.5, 0.0, -0.25, -1.0]),
         }
 
     def link(self, draw: random.Random, n: int) -> Any:
