@@ -145,7 +145,7 @@ def rows_where(mask: Any) -> list[int]:
 def test_reach_and_strongest(seed: int) -> None:
     world = World(seed)
     sources = [row for row in range(ROWS) if world.live[row]]
-    rows, values, ptr = kernels.reach(
+    _, rows, values, ptr = kernels.reach(
         world.index, world.rule, np.array(sources, np.int64), *world.options()
     )
     assert world.clean()
@@ -191,16 +191,14 @@ def test_cross(seed: int) -> None:
     world = World(seed)
     rng = np.random.default_rng(seed)
     sources = rows_where(world.allowed)[:4]
-    reached, likeness, ptr = kernels.reach(
-        world.index, world.rule, np.array(sources, np.int64), *world.options()
-    )
-    rows = np.union1d(sources, reached).astype(np.int64)
+    reached = kernels.reach(world.index, world.rule, np.array(sources, np.int64), *world.options())
+    rows = np.union1d(sources, reached.rows).astype(np.int64)
     words = rng.integers(0, 3, (len(rows), 3)) / 2
     worth = rng.integers(1, 9, len(sources)) / 8
     best, source = np.zeros(len(rows)), np.full(len(rows), -1, np.int64)
     kernels.cross(
-        rows, words, rows.searchsorted(sources), worth, reached, likeness, ptr, 0.3, world.places,
-        best, source,
+        rows, words, rows.searchsorted(sources), worth, reached, 0.3, world.places, best,
+        source,
     )  # fmt: skip
     assert world.clean()
     for at, row in enumerate(rows.tolist()):
@@ -283,9 +281,12 @@ def test_cover(seed: int, many: int) -> None:
     worth, about = rng.random(m), rng.integers(0, 2, (m, 2)) * 0.7
     pick = Pick(many, 0.3, 0.5, 0.4, 1.1, 2.0, 0.6)
     named = np.array(world.asked, np.uint32)
+    seeds = np.array([row for row in pool if rng.random() < 0.5], np.int64)
+    known = kernels.reach(world.index, world.rule, seeds, *world.options())
+    asked, asked_stems, allowed, sums = world.options()
     picks, sources = kernels.cover(
-        world.index, world.rule, pick, pool, words, scores, worth, about, named, *world.options(),
-        world.places,
+        world.index, world.rule, pick, pool, words, scores, worth, about, named, asked, asked_stems,
+        known, allowed, sums, world.places,
     )  # fmt: skip
     assert world.clean()
     mine: list[int] = [0] if m else []

@@ -24,6 +24,7 @@ from fastassoc.kernels.bridge import (
     Index,
     Pick,
     Reach,
+    Reached,
     about,
     cover,
     cross,
@@ -455,6 +456,7 @@ def _cover(
     parts: Scores,
     first: Scores,
     a: float,
+    reached: Reached,
     sums: Scores,
     places: Scores,
 ) -> tuple[Rows, Rows]:
@@ -471,7 +473,7 @@ def _cover(
     picks, sources = cover(
         knows.index, knows.reach, pick, chosen, _words_of(words, pool), base,
         _worth(knows, found, rows, first, pool), _about(knows, found, chosen), found.named,
-        found.asked, found.asked_stems, knows.allowed, sums, places,
+        found.asked, found.asked_stems, reached, knows.allowed, sums, places,
     )  # fmt: skip
     dealt = np.sort(base)[::-1]
     taken = np.zeros(pool.size, np.bool_)
@@ -583,15 +585,15 @@ def _answer(
                 seeds[used] = row
                 used += 1
     seeds = seeds[:used]
-    reached, likeness, ptr = reach(
-        knows.index, knows.reach, seeds, found.asked, found.asked_stems, allowed, sums
+    reached = reach(knows.index, knows.reach, seeds, found.asked, found.asked_stems, allowed, sums)
+    rows, words, own = take_in(
+        knows, found, top, subject_top, rows, words, own, reached.rows, places
     )
-    rows, words, own = take_in(knows, found, top, subject_top, rows, words, own, reached, places)
     first = _sum_of(own, VECTOR, SUBJECT + 1)
     at = np.searchsorted(rows, seeds)
     gains, source = np.zeros(rows.size, np.float64), np.full(rows.size, -1, np.int64)
     cross(
-        rows, words, at, _worth(knows, found, rows, first, at), reached, likeness, ptr,
+        rows, words, at, _worth(knows, found, rows, first, at), reached,
         rule.base * closed, places, gains, source,
     )  # fmt: skip
     parts = _with_room(own, n_parts)
@@ -602,7 +604,9 @@ def _answer(
     _pin(rule, parts)
     picks, pick_sources = nobody, nobody
     if a > 0.0:
-        picks, pick_sources = _cover(knows, found, rows, words, parts, first, a, sums, places)
+        picks, pick_sources = _cover(
+            knows, found, rows, words, parts, first, a, reached, sums, places
+        )
     return rows, words, parts, source, picks, pick_sources, direct, numbers
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "Index",
     "Pick",
     "Reach",
+    "Reached",
     "about",
     "carried",
     "cover",
@@ -80,6 +81,23 @@ class Pick(NamedTuple):
     same: float
     gain: float
     open: float
+
+
+class Reached(NamedTuple):
+    """What seeds lead to, and how strongly: that of the first seed, then of the second, and so on.
+
+    Attributes
+    ----------
+    seeds : int64[s]
+    rows, likeness : int64[m], float64[m]
+        Those of each in any order.
+    ptr : int64[s + 1]
+    """
+
+    seeds: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    likeness: NDArray[np.float64]
+    ptr: NDArray[np.int64]
 
 
 # -- small sets -----------------------------------------------------------------------------------
@@ -391,7 +409,7 @@ def _reach(
     asked_stems: NDArray[np.uint32],
     allowed: NDArray[np.uint8],
     sums: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+) -> Reached:
     """What seeds lead to, and how strongly.
 
     Parameters
@@ -403,13 +421,6 @@ def _reach(
     allowed : uint8[n_rows]
     sums : float64[n_rows or more]
         Scratch.
-
-    Returns
-    -------
-    rows : int64[m]
-        Rows that the first seed leads to, then those of the second, and so on; in any order.
-    likeness : float64[m]
-    ptr : int64[s + 1]
     """
     ptr = np.zeros(seeds.size + 1, np.int64)
     rows = np.empty(1024, np.int64)
@@ -425,7 +436,7 @@ def _reach(
         values[used : used + some.size] = like
         used += some.size
         ptr[s + 1] = used
-    return rows[:used], values[:used], ptr
+    return Reached(seeds, rows[:used], values[:used], ptr)
 
 
 reach = jit(_reach)
@@ -436,9 +447,7 @@ def _cross(
     words: NDArray[np.float64],
     seeds: NDArray[np.int64],
     worth: NDArray[np.float64],
-    reached: NDArray[np.int64],
-    likeness: NDArray[np.float64],
-    ptr: NDArray[np.int64],
+    reached: Reached,
     base: float,
     places: NDArray[np.float64],
     best: NDArray[np.float64],
@@ -453,8 +462,8 @@ def _cross(
     seeds : int64[s]
         Their places.
     worth : float64[s]
-    reached, likeness, ptr
-        What `reach` gave; all of `reached` is on the board.
+    reached : Reached
+        By these seeds; all of it is on the board.
     base : float
     places : float64[n_rows or more]
         Scratch.
@@ -464,6 +473,7 @@ def _cross(
     for place in range(rows.size):
         places[rows[place]] = place
     n_words = words.shape[1]
+    others, likeness, ptr = reached.rows, reached.likeness, reached.ptr
     missing = np.empty(n_words, np.int64)
     for s in range(seeds.size):
         n = 0
@@ -472,7 +482,7 @@ def _cross(
                 missing[n] = t
                 n += 1
         for i in range(ptr[s], ptr[s + 1]):
-            place = int(places[reached[i]])
+            place = int(places[others[i]])
             gap = 0.0
             for j in range(n):
                 gap += words[place, missing[j]]
@@ -557,6 +567,16 @@ strongest = jit(_strongest)
 
 
 @inline
+def _place_of(rows: NDArray[np.int64], row: Whole) -> Whole:
+    """Where a row is among a few, -1 for nowhere."""
+    place: Whole = -1
+    for i in range(rows.size):
+        if rows[i] == row:
+            place = i
+    return place
+
+
+@inline
 def _share_subject(flat: NDArray[np.uint32], ptr: NDArray[np.int64], a: Whole, b: Whole) -> bool:
     """Whether two rows declare a subject in common."""
     found = False
@@ -577,6 +597,7 @@ def _cover(
     named: NDArray[np.uint32],
     asked: NDArray[np.uint32],
     asked_stems: NDArray[np.uint32],
+    known: Reached,
     allowed: NDArray[np.uint8],
     sums: NDArray[np.float64],
     places: NDArray[np.float64],
@@ -594,6 +615,8 @@ def _cover(
     named : uint32[q]
     asked, asked_stems, allowed
         As in `reach`.
+    known : Reached
+        What is known already; picks that are no seeds of it are followed here.
     sums, places : float64[n_rows or more]
         Scratch.
 
@@ -618,7 +641,14 @@ def _cover(
         places[rows[place]] = place + 1.0
     for n in range(1, many):
         last = picks[n - 1]
-        reached, likeness = _likeness(index, rule, rows[last], asked, asked_stems, allowed, sums)
+        at = _place_of(known.seeds, rows[last])
+        if at >= 0:
+            start, stop = known.ptr[at], known.ptr[at + 1]
+            reached, likeness = known.rows[start:stop], known.likeness[start:stop]
+        else:
+            reached, likeness = _likeness(
+                index, rule, rows[last], asked, asked_stems, allowed, sums
+            )
         for i in range(reached.size):
             place = int(places[reached[i]]) - 1
             if place >= 0:
