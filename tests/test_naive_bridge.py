@@ -257,15 +257,31 @@ def test_what_was_taught_between_concepts() -> None:
 def test_links_between_notes_once() -> None:
     notes = [Note(stems={"t": 1}), Note(), Note(), Note(), Note(stems={"t": 1}, allowed=False)]
     links = {(0, 1): 1.0, (2, 1): 1.0, (0, 3): 0.29, (3, 4): 1.0}
-    open_ = {"pin": False, "closed_links": 1.0}
+    open_ = {"pin": False, "link_share": 0.5, "closed_links": 1.0}
     answer = read(Store(notes, note_links=links), Question([], ["t"]), open_)
     assert [answer.scores[i] for i in range(4)] == [0.5, 0.25, 0.0, 0.0]
-    closed = read(Store(notes, note_links=links), Question([], ["t"]), {"pin": False})
-    assert closed.scores[1] == 0.125  # the first note holds all words: links lend half
+    less = {**open_, "closed_links": 0.5}
+    closed = read(Store(notes, note_links=links), Question([], ["t"]), less)
+    assert closed.scores[1] == 0.125  # the first note holds all words: links lend less
     assert answer.link_sources == {1: 0}
     assert answer.parts[1]["links"] == 0.25
     off = {**open_, "link_threshold": 0.2, "link_share": 0.1}
     assert read(Store(notes, note_links=links), Question([], ["t"]), off).scores[3] == 0.05
+
+
+def test_what_links_lend_passes_no_first_note_where_one_holds_all_words() -> None:
+    notes = [
+        Note(stems={"t": 1}, length=1),
+        Note(stems={"t": 1}, length=9),
+        Note(stems={"t": 1}, length=2),
+    ]
+    store = Store(notes, note_links={(1, 2): 1.0})
+    lent = {"link_share": 0.9, "closed_links": 1.0}
+    answer = read(store, Question([], ["t"]), lent)
+    assert answer.order == [0, 2, 1]
+    assert answer.scores[0] == pytest.approx(answer.scores[2] + 1e-6)
+    assert read(store, Question([], ["t"]), {**lent, "pin": False}).order == [2, 1, 0]
+    sums_up(answer)
 
 
 def test_every_constant_is_used() -> None:
