@@ -588,7 +588,7 @@ def test_two_processes_are_equal(path: Path, worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("kind", ["concepts", "subjects", "text"])
-def test_a_concept_on_every_note_changes_nothing(kind: str) -> None:
+def test_l9_a_concept_on_every_note_changes_nothing(kind: str) -> None:
     """A hub leads nowhere: a specific neighbour comes before notes that share the hub alone."""
     made: list[fa.Memory] = []
     for hub in (False, True):

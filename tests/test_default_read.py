@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,18 @@ def test_scores_and_orders() -> None:
     spread = mem.read("timeout", k=3, diversity=0.9)
     assert ids(spread) != ids(recall)[:3]
     assert all(sum(hit.parts.values()) == pytest.approx(hit.rank_score) for hit in spread)
+
+
+def test_l56_a_question_about_something_else_scores_low_in_absolute_terms() -> None:
+    rng = random.Random(1)
+    words = [f"w{n}" for n in range(400)]
+    mem = fa.Memory()
+    mem.write_batch({"text": " ".join(rng.choices(words[:200], k=12))} for _ in range(500))
+    for note in mem.recent(20):
+        assert mem.read(" ".join(note.text.split()[:6]))[0].score > 0.25
+        other = " ".join(rng.choices(words[200:], k=5))
+        assert all(hit.score < 0.1 for hit in mem.read(f"{other} {note.text.split()[0]}"))
+        assert not mem.read(other)
 
 
 def test_a_short_page_means_that_nothing_else_matches() -> None:

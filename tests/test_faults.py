@@ -313,6 +313,17 @@ def test_l8_the_hop_factor_counts_steps() -> None:
         assert {name: cyclic[name] for name in "bcd"} == {"b": top, "c": top / 2, "d": top / 2}
 
 
+def test_l9_the_fan_out_cap_bounds_what_a_hub_leads_to() -> None:
+    mem = fa.Memory()
+    mem.write_batch({"text": f"n{n}", "concepts": ["hub", f"c{n % 50}"]} for n in range(200))
+    mem.write_batch({"text": f"m{n}", "concepts": ["rare", "pair"]} for n in range(3))
+    asked: dict[str, Any] = {"concepts": ["hub", "rare"], "k": 300}
+    assert len(mem.read(**asked).expanded_concepts) == 51
+    mem.configure(max_fanout=4)
+    capped = mem.read(**asked).expanded_concepts
+    assert capped == {"c0": 4.0, "c1": 4.0, "c2": 4.0, "c3": 4.0, "pair": 3.0}
+
+
 def test_l10_equal_scores_keep_their_order(path: Path) -> None:
     draw = random.Random(3)
     words = ["same", "same", "other", "Zebra"]

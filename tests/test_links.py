@@ -440,6 +440,17 @@ def test_a_view_is_kept_while_nothing_changes():
     assert links.nbytes > 0
 
 
+def test_l11_a_link_takes_few_bytes_in_memory():
+    """Each pair is held once, with its states elsewhere: 48 bytes a link at most, the view's too."""
+    links, _ = make({})
+    rng = np.random.default_rng(1)
+    ends = np.unique(np.sort(rng.integers(0, 30_000, (300_000, 2)), axis=1), axis=0)
+    ends = ends[ends[:, 0] < ends[:, 1]].astype(np.uint64)
+    links.write(ends[:, 0] << np.uint64(32) | ends[:, 1], at=0)
+    links.view()
+    assert links.nbytes <= 48 * len(links)
+
+
 def test_nothing_in_nothing_out():
     links, _ = make({})
     none = np.empty(0, np.uint64)

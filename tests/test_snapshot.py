@@ -153,7 +153,7 @@ def test_a_reader_without_this_library_sees_the_same_links(root: Path) -> None:
     assert pq.read_table(path).cast(table.schema).equals(table)
 
 
-def test_links_take_few_bytes(root: Path) -> None:
+def test_l11_links_take_few_bytes(root: Path) -> None:
     rng = np.random.default_rng(3)
     keys = np.unique(rng.integers(0, 20_000, 500_000) << 32 | rng.integers(0, 20_000, 500_000))
     n = len(keys)
