@@ -441,7 +441,7 @@ def test_a_view_is_kept_while_nothing_changes():
 
 
 def test_l11_a_link_takes_few_bytes_in_memory():
-    """Each pair is held once, with its states elsewhere: 48 bytes a link at most, the view's too."""
+    """Each pair is held once, its state elsewhere: 48 bytes a link at most, the view and all."""
     links, _ = make({})
     rng = np.random.default_rng(1)
     ends = np.unique(np.sort(rng.integers(0, 30_000, (300_000, 2)), axis=1), axis=0)
