@@ -125,6 +125,8 @@ def fans(base: Links, delta: Run, ids: NDArray[np.uint64]) -> Run:
 
 def slices(run: Links, ids: NDArray[np.uint64]) -> Run:
     """The entries whose first end is among some ids, which ascend."""
+    if not len(run.keys):
+        return Run(run.keys, run.reals, run.ints)  # most often nothing was taught
     half = np.uint64(32)
     starts = run.keys.searchsorted(ids << half)
     stops = run.keys.searchsorted(ids + np.uint64(1) << half)
