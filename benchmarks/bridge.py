@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,9 +109,12 @@ class Generated:
             out[start : start + 65_536] += centres[self.topic[start : start + 65_536]]
         return out
 
-    def memory(self) -> fa.Memory:
-        mem = fa.Memory()
+    def memory(self, folder: str) -> fa.Memory:
+        """A store with all indexes; an index of vectors is made of a snapshot's."""
+        mem = fa.open(Path(folder) / "generated.fa", sync="off")
         mem.ingest(self.table)
+        mem.snapshot()
+        mem.warm()
         return mem
 
     def questions(self) -> Iterator[Question]:
@@ -135,14 +139,17 @@ def lists(values: Any, width: int) -> Any:
 
 def generated(notes: int, dim: int) -> Iterator[tuple[str, fa.Memory, list[Question]]]:
     made = Generated(notes, dim)
-    mem, plain = made.memory(), list(made.questions())
-    yield "generated", mem, plain
-    yield "a word on every note", mem, [q | {"query": f"{q['query']} {HUB_WORD}"} for q in plain]
-    yield "a concept on every note", mem, [q | {"concepts": [HUB_NAME]} for q in plain]
-    yield "a subject of every note", mem, [q | {"concepts": [HUB_SUBJECT]} for q in plain]
-    mem.write("A note that is about it.", concepts=[TAUGHT])
-    mem.feedback(asked=[TAUGHT], used_concepts=[HUB_NAME], outcome=1.0)
-    yield "taught to a concept on every note", mem, [q | {"concepts": [TAUGHT]} for q in plain]
+    plain = list(made.questions())
+    with tempfile.TemporaryDirectory() as folder, made.memory(folder) as mem:
+        yield "generated", mem, plain
+        asked = [q | {"query": f"{q['query']} {HUB_WORD}"} for q in plain]
+        yield "a word on every note", mem, asked
+        yield "a concept on every note", mem, [q | {"concepts": [HUB_NAME]} for q in plain]
+        yield "a subject of every note", mem, [q | {"concepts": [HUB_SUBJECT]} for q in plain]
+        mem.write("A note that is about it.", concepts=[TAUGHT])
+        mem.feedback(asked=[TAUGHT], used_concepts=[HUB_NAME], outcome=1.0)
+        asked = [q | {"concepts": [TAUGHT]} for q in plain]
+        yield "taught to a concept on every note", mem, asked
 
 
 # -- real notes -----------------------------------------------------------------------------------
