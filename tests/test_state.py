@@ -32,6 +32,7 @@ from worker import Clock, Worker, ask
 
 STEPS = int(os.environ.get("FASTASSOC_STEPS", "400"))
 LENGTH = 50
+PARTS = max(1, STEPS // 2500)  # of the walk, so that all cores share it
 DAY = 86_400_000_000
 WHO = ("main", "second", "process")
 
@@ -395,7 +396,7 @@ class Machine(RuleBasedStateMachine):
         assert report["written"] == len(some) - want["skipped"]
         self.look()
 
-    @precondition(lambda self: self.turn % 8 == 7)  # to start another takes its time
+    @precondition(lambda self: self.turn % 32 == 31)  # to start another takes its time
     @rule(row=rows, waits=st.sampled_from([0.0, 0.001, 0.005]))
     def killed(self, row: dict[str, Any], waits: float) -> None:
         """The process is killed at some moment of a write; the same again counts once."""
@@ -498,13 +499,14 @@ def second_process(worker: Worker) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("second_process")
-def test_random_operations() -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_operations(part: int) -> None:
     Machine.taken = 0
-    while Machine.taken < STEPS:  # an example may be shorter than it could be
+    while Machine.taken < STEPS // PARTS:  # an example may be shorter than it could be
         run_state_machine_as_test(
             Machine,
             settings=settings(
-                max_examples=-(-(STEPS - Machine.taken) // LENGTH),
+                max_examples=-(-(STEPS // PARTS - Machine.taken) // LENGTH),
                 stateful_step_count=LENGTH,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),
