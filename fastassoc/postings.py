@@ -434,6 +434,8 @@ class Postings:
             self._fold(flat, ptr, n)
             return
         first, self._late_to = self._late_to, n
+        if first == n:
+            return  # nothing new, and nothing for a kernel
         keys = kernels.tail_keys(flat, ptr, first, n)
         values = np.empty(0, np.float32)
         if self.with_values:

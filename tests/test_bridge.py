@@ -442,7 +442,7 @@ SWITCHED: list[dict[str, Any]] = [
     {"cover": False},
     {"capitals": False},
     {"link_share": 0.0},
-    {"link_share": 1.0, "closed_links": 1.0, "closed_width": 2.0},
+    {"link_share": 0.9, "closed_links": 1.0, "closed_width": 2.0},
     {"closed": 0.0, "closed_width": 2.0},
     {"seeds": 200},
     {"seeds": 1, "spread_seeds": 1},
