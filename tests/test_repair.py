@@ -323,6 +323,9 @@ def test_places_that_cannot_be(store: Path) -> None:
         repair_store(store, store.with_name("there"))
     with pytest.raises(StoreError, match="outside"):
         repair_store(store, store / "inner")
+    gone = fa.open(store.with_name("gone.fa"))
+    len(gone)
+    shutil.rmtree(store.with_name("gone.fa"))  # another open store, which is no more
     with fa.open(store), pytest.raises(StoreError, match="close it"):
         repair_store(store, store.with_name("new.fa"))
 

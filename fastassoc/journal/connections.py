@@ -307,11 +307,15 @@ _OPEN: weakref.WeakSet[Connections] = weakref.WeakSet()
 
 def opened_here(path: Path) -> bool:
     """Whether this process has the store at `path` open."""
-    with contextlib.suppress(OSError):
-        return any(
-            one.reader is not None and one.reader.conn is not None and one.path.samefile(path)
-            for one in list(_OPEN)
-        )
+    return any(
+        one.reader is not None and one.reader.conn is not None and _is_same(one.path, path)
+        for one in list(_OPEN)
+    )
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    with contextlib.suppress(OSError):  # a store that somebody removed is no other's
+        return one.samefile(other)
     return False
 
 
