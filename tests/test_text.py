@@ -111,7 +111,7 @@ def test_history_leaves_no_trace(texts: list[str], gone: set[int], question: str
 
 @pytest.mark.parametrize("share", [0.01, 0.6])
 def test_kernels_on_many_rows(share: float) -> None:
-    """bm25, bm25_best (which walks short lists and scans for long ones) and bm25_weights."""
+    """bm25, best_texts (which walks short lists and leaves out long ones) and bm25_weights."""
     rng = np.random.default_rng(7)
     texts = [
         " ".join(w for w in ("call", "retry", "backoff", "42") for _ in range(rng.binomial(3, p)))

@@ -27,9 +27,10 @@ from fastassoc.journal.sqlite import NAME, connect, fetch
 
 __all__ = ["Salvaged", "acknowledged", "begin", "copy_files", "salvage"]
 
-LOG = struct.Struct(">IIIIIIII")  # magic, version, page size, checkpoint, 2 salts, 2 checksums
+# magic (its last bit: which way round the words of checksums are), version, page size, checkpoint,
+# 2 salts, 2 checksums
+LOG = struct.Struct(">IIIIIIII")
 FRAME = struct.Struct(">IIIIII")  # page, pages after a commit or 0, 2 salts, 2 checksums
-MAGIC = 0x377F0682  # its last bit says which way round the words of checksums are
 ROW = "SELECT seq, op_id, format, kind, at, body, vectors, hash FROM journal "
 MOST = 10_000_000  # rows that are looked for one by one
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastassoc.kernels import inline, jit
+from fastassoc.kernels.heap import best_first, offer
 from fastassoc.kernels.mentions import ascending
-from fastassoc.kernels.vectors import rise, sink, worse
 
 __all__ = [
     "absent",
@@ -18,7 +18,6 @@ __all__ = [
     "first_places",
     "merge_board",
     "most_held",
-    "row_sums",
     "spread_places",
 ]
 
@@ -87,20 +86,6 @@ def _merge_board(
 merge_board = jit(_merge_board)
 
 
-def _row_sums(words: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums over the columns of float64 [m, t], one after another."""
-    out = np.zeros(words.shape[0], np.float64)
-    for i in range(words.shape[0]):
-        total = 0.0
-        for t in range(words.shape[1]):
-            total += words[i, t]
-        out[i] = total
-    return out
-
-
-row_sums = jit(_row_sums)
-
-
 def _most_held(words: NDArray[np.float64], idf: NDArray[np.float64]) -> float:
     """The largest idf of the words that one row holds, of float64 [m, t]."""
     best = 0.0
@@ -123,20 +108,9 @@ def _first_places(scores: NDArray[np.float64], n: int) -> NDArray[np.int64]:
     places = np.empty(n, np.int64)
     size = 0
     for place in range(scores.size):
-        score = scores[place]
-        if size < n:
-            best[size] = score
-            places[size] = place
-            rise(best, places, size)
-            size += 1
-        elif n > 0 and worse(best[0], places[0], score, place):
-            best[0] = score
-            places[0] = place
-            sink(best, places, size)
-    for last in range(size - 1, 0, -1):  # the worst goes to the end, again and again
-        best[0], best[last] = best[last], best[0]
-        places[0], places[last] = places[last], places[0]
-        sink(best, places, last)
+        if size < n or (n > 0 and scores[place] > best[0]):  # of equals the first stay
+            size = offer(best, places, size, scores[place], place)
+    best_first(best, places, size)
     return places
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fastassoc.kernels import inline, jit
+from fastassoc.kernels.heap import sink, worse
 
 WRITE, UNWRITE, TEACH, UNLINK, ERASE = 0, 1, 2, 3, 4
 GONE = -1
@@ -511,41 +512,16 @@ neighbours = jit(_neighbours)
 
 
 @inline
-def weaker(weight: float, col: int, other: float, other_col: int) -> bool:
-    """Whether a link comes after another in the order of strength: weight, then the lower id."""
-    return weight < other or (weight == other and col > other_col)
-
-
-@inline
-def sift(ids: Array, weights: Array, at: int, size: int) -> None:
-    """Let the entry at `at` sink in a heap whose root is the weakest link."""
-    col, weight = ids[at], weights[at]
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and weaker(
-            weights[child + 1], ids[child + 1], weights[child], ids[child]
-        ):
-            child += 1
-        if not weaker(weights[child], ids[child], weight, col):
-            break
-        ids[at], weights[at] = ids[child], weights[child]
-        at = child
-    ids[at], weights[at] = col, weight
-
-
-@inline
 def strongest(ids: Array, weights: Array, size: int, limit: int) -> int:
     """Keep the `limit` strongest of `size` links at the front, in no order; returns how many."""
     if size <= limit:
         return size
     for at in range(limit // 2 - 1, -1, -1):
-        sift(ids, weights, at, limit)
+        sink(weights, ids, at, limit)
     for i in range(limit, size):
-        if weaker(weights[0], ids[0], weights[i], ids[i]):
+        if worse(weights[0], ids[0], weights[i], ids[i]):
             ids[0], weights[0] = ids[i], weights[i]
-            sift(ids, weights, 0, limit)
+            sink(weights, ids, 0, limit)
     return limit
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastassoc.kernels import inline, jit
+from fastassoc.kernels.heap import best_first, offer
 
 __all__ = [
     "AUTO",
@@ -20,7 +21,6 @@ __all__ = [
     "SPARSE",
     "accumulate",
     "bm25",
-    "bm25_best",
     "bm25_weights",
     "count_read",
     "top_k",
@@ -79,83 +79,6 @@ def _size(indptr: NDArray[np.int64], tail: NDArray[np.uint64], ids: NDArray[np.u
         if term < n_base:
             total += indptr[term + 1] - indptr[term]
     return total
-
-
-# --- the best so far: a heap whose root is the least (score, key) ---------------------------------
-
-
-@inline
-def _less(a: float, a_key: np.uint64, b: float, b_key: np.uint64) -> bool:
-    return bool(a < b or (a == b and a_key < b_key))
-
-
-@inline
-def _sink(scores: NDArray[np.float64], keys: NDArray[np.uint64], at: int, size: int) -> None:
-    score = scores[at]
-    key = keys[at]
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and _less(
-            scores[child + 1], keys[child + 1], scores[child], keys[child]
-        ):
-            child += 1
-        if not _less(scores[child], keys[child], score, key):
-            break
-        scores[at] = scores[child]
-        keys[at] = keys[child]
-        at = child
-    scores[at] = score
-    keys[at] = key
-
-
-@inline
-def _rise(scores: NDArray[np.float64], keys: NDArray[np.uint64], at: int) -> None:
-    score = scores[at]
-    key = keys[at]
-    while at > 0:
-        parent = (at - 1) >> 1
-        if not _less(score, key, scores[parent], keys[parent]):
-            break
-        scores[at] = scores[parent]
-        keys[at] = keys[parent]
-        at = parent
-    scores[at] = score
-    keys[at] = key
-
-
-@inline
-def _offer(
-    scores: NDArray[np.float64], keys: NDArray[np.uint64], size: int, score: float, key: np.uint64
-) -> int:
-    """Take (score, key) into the heap if it is among the best `scores.size`; its new size."""
-    if size < scores.size:
-        scores[size] = score
-        keys[size] = key
-        _rise(scores, keys, size)
-        return size + 1
-    if _less(scores[0], keys[0], score, key):
-        scores[0] = score
-        keys[0] = key
-        _sink(scores, keys, 0, size)
-    return size
-
-
-@inline
-def _drain(
-    scores: NDArray[np.float64], keys: NDArray[np.uint64], size: Whole
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Empty a heap whose keys are ``~row``: rows and scores, the best first."""
-    found = np.empty(size, np.int32)
-    found_scores = np.empty(size, np.float64)
-    for i in range(size - 1, -1, -1):  # the root is the last of the answer
-        found[i] = np.int64(~keys[0])
-        found_scores[i] = scores[0]
-        scores[0] = scores[i]
-        keys[0] = keys[i]
-        _sink(scores, keys, 0, i)
-    return found, found_scores
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -334,8 +257,8 @@ def _top_k(
     """
     n = allowed.size
     scores = np.empty(min(k, n), np.float64)
-    keys = np.empty(min(k, n), np.uint64)
-    size = 0
+    found = np.empty(min(k, n), np.int64)
+    size: Whole = 0
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
         best = 0.0
@@ -347,75 +270,9 @@ def _top_k(
             # a later row with an equal score never displaces an earlier one
             score = out[row]
             if score > 0.0 and (size < scores.size or score > scores[0]) and allowed[row] != 0:
-                size = _offer(scores, keys, size, score, ~np.uint64(row))
-    return _drain(scores, keys, size)
-
-
-@inline
-def _take(
-    out: NDArray[np.float64],
-    row: Whole,
-    allowed: NDArray[np.uint8],
-    scores: NDArray[np.float64],
-    keys: NDArray[np.uint64],
-    size: Whole,
-) -> Whole:
-    """Offer a row once: its place in `out` is 0 afterwards."""
-    score = float(out[row])
-    if score != 0.0:
-        out[row] = 0.0
-        if score > 0.0 and (size < scores.size or score >= scores[0]) and allowed[row] != 0:
-            return _offer(scores, keys, size, score, ~np.uint64(row))
-    return size
-
-
-def _bm25_best(
-    indptr: NDArray[np.int64],
-    rows: NDArray[np.int32],
-    values: NDArray[np.float32],
-    tail: NDArray[np.uint64],
-    tail_values: NDArray[np.float32],
-    late: NDArray[np.uint64],
-    late_values: NDArray[np.float32],
-    ids: NDArray[np.uint32],
-    idf: NDArray[np.float64],
-    lengths: NDArray[np.int32],
-    average: float,
-    k1: float,
-    b: float,
-    allowed: NDArray[np.uint8],
-    k: int,
-    out: NDArray[np.float64],
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """`bm25`, then `top_k`; `out` is zeros before and after.
-
-    Where the lists are short, they are walked again instead of all rows.
-    """
-    n = allowed.size
-    bm25(
-        indptr, rows, values, tail, tail_values, late, late_values, ids, idf, lengths, average,
-        k1, b, out,
-    )  # fmt: skip
-    total = _size(indptr, tail, ids) + late.size
-    if total > n // 8:
-        found, found_scores = top_k(out, allowed, k)
-        out[:n] = 0.0
-        return found, found_scores
-    scores = np.empty(min(k, n), np.float64)
-    keys = np.empty(min(k, n), np.uint64)
-    size: Whole = 0
-    for i in range(ids.size):
-        term = np.int64(ids[i])
-        if term < indptr.size - 1:
-            for j in range(indptr[term], indptr[term + 1]):
-                size = _take(out, np.int64(rows[j]), allowed, scores, keys, size)
-        for run in (tail, late):
-            at = _tail_start(run, term, 0, 0)
-            while at < run.size and np.int64(run[at] >> np.uint64(32)) == term:
-                row = np.int64(run[at] & np.uint64(LAST))
-                size = _take(out, row, allowed, scores, keys, size)
-                at += 1
-    return _drain(scores, keys, size)
+                size = offer(scores, found, size, score, np.int64(row))
+    best_first(scores, found, size)
+    return found[:size].astype(np.int32), scores[:size]
 
 
 # --- the count read -------------------------------------------------------------------------------
@@ -429,18 +286,21 @@ def _select(
     prefix: NDArray[np.uint64],
     k: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Of the first `n` candidates, those whose (score, prefix) is at least the k-th best."""
+    """Of the first `n` candidates, those whose (score, prefix) is at least the k-th best.
+
+    Heaps want the lower key first, and here the higher prefix is: so keys are its complement.
+    """
     heap = np.empty(min(k, n), np.float64)
     heap_keys = np.empty(min(k, n), np.uint64)
     size = 0
     for i in range(n):
         if size < heap.size or scores[i] >= heap[0]:
-            size = _offer(heap, heap_keys, size, scores[i], prefix[rows[i]])
+            size = offer(heap, heap_keys, size, scores[i], ~prefix[rows[i]])
     m = 0
     found = np.empty(n, np.int32)
     if size > 0:
         for i in range(n):
-            if scores[i] > heap[0] or (scores[i] == heap[0] and prefix[rows[i]] >= heap_keys[0]):
+            if scores[i] > heap[0] or (scores[i] == heap[0] and ~prefix[rows[i]] <= heap_keys[0]):
                 found[m] = i
                 m += 1
     out_rows = np.empty(m, np.int32)
@@ -536,7 +396,7 @@ def _dense(
         for row in range(start, stop):
             score = out[row]
             if score > 0.0 and (size < heap.size or score >= heap[0]) and allowed[row] != 0:
-                size = _offer(heap, keys, size, score, prefix[row])
+                size = offer(heap, keys, size, score, ~prefix[row])
     m = 0
     rows = np.empty(max(64, 2 * heap.size), np.int32)
     scores = np.empty(rows.size, np.float64)
@@ -549,7 +409,7 @@ def _dense(
                 if (
                     score >= heap[0]
                     and allowed[row] != 0
-                    and (score > heap[0] or prefix[row] >= keys[0])
+                    and (score > heap[0] or ~prefix[row] <= keys[0])
                 ):
                     if m == rows.size:
                         rows = np.concatenate((rows, np.empty(m, np.int32)))
@@ -639,7 +499,7 @@ def _pruned(
             found[m] = row
             scores[m] = _own_score(row, out[row], flat, ptr, share, mine)
             if size < heap.size or scores[m] >= heap[0]:
-                size = _offer(heap, keys, size, scores[m], prefix[row])
+                size = offer(heap, keys, size, scores[m], ~prefix[row])
             m += 1
     for i in range(wide.size):
         row = np.int64(wide[i])
@@ -650,7 +510,7 @@ def _pruned(
                 found[m] = row
                 scores[m] = score
                 if size < heap.size or score >= heap[0]:
-                    size = _offer(heap, keys, size, score, prefix[row])
+                    size = offer(heap, keys, size, score, ~prefix[row])
                 m += 1
     high = np.inf  # terms at or above are done
     kept = True
@@ -722,7 +582,7 @@ def _pruned(
                 found[m] = row
                 scores[m] = score
                 if size < heap.size or score >= heap[0]:
-                    size = _offer(heap, keys, size, score, prefix[row])
+                    size = offer(heap, keys, size, score, ~prefix[row])
                 m += 1
         high = low
     for i in range(expanded.size):
@@ -849,7 +709,6 @@ def _count_read(
 
 accumulate = jit(_accumulate)
 bm25 = jit(_bm25)
-bm25_best = jit(_bm25_best)
 bm25_weights = jit(_bm25_weights)
 top_k = jit(_top_k)
 count_read = jit(_count_read)

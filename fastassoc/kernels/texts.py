@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from fastassoc.kernels import inline, jit
 from fastassoc.kernels.bridge import carried
+from fastassoc.kernels.heap import best_first, offer
 from fastassoc.kernels.lists import Lists, base_span, holds, row_of, run_span, size_of
 from fastassoc.kernels.reading import bm25_weights
-from fastassoc.kernels.vectors import rise, sink, worse
 
 __all__ = ["Terms", "Texts", "best_texts", "weigh"]
 
@@ -221,15 +221,7 @@ def _last_of(
             continue
         if allowed[touched[i]] == 0 or (only >= 0 and not holds(flat, ptr, touched[i], only)):
             continue
-        if size < k:
-            best[size] = value
-            places[size] = i
-            rise(best, places, size)
-            size += 1
-        else:
-            best[0] = value
-            places[0] = i
-            sink(best, places, size)
+        size = offer(best, places, size, value, i)
     return float(best[0]) if size == k else 0.0
 
 
@@ -344,22 +336,12 @@ def _best_texts(
         else:
             for j in range(n):
                 score += weights[i, j]
-        if size < best.size:
-            best[size] = score
-            places[size] = row
-            rise(best, places, size)
-            size += 1
-        elif size > 0 and worse(best[0], places[0], score, row):
-            best[0] = score
-            places[0] = row
-            sink(best, places, size)
+        if size < best.size or (size > 0 and score >= best[0]):
+            size = offer(best, places, size, score, row)
     if plain:
         for i in range(used):
             out[touched[i]] = 0.0
-    for last in range(size - 1, 0, -1):  # the worst goes to the end, again and again
-        best[0], best[last] = best[last], best[0]
-        places[0], places[last] = places[last], places[0]
-        sink(best, places, last)
+    best_first(best, places, size)
     return places.astype(np.int32), best
 
 

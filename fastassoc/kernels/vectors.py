@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fastassoc.kernels import inline, jit
+from fastassoc.kernels.heap import best_first, offer
 
 LANES = 16  # sums that grow side by side: the compiler puts neighbours into one register
 TILE = 8 * LANES
@@ -153,52 +154,7 @@ def _cosines(
 cosines = jit(_cosines)
 
 
-# ---- the nearest: a heap whose root is the worst of the best so far -----------------------------
-
-
-@inline
-def worse(a: float, a_place: int, b: float, b_place: int) -> bool:
-    """Whether (a, a_place) comes after (b, b_place): the higher cosine first, then the place."""
-    return bool(a < b or (a == b and a_place > b_place))
-
-
-@inline
-def sink(values: Array, places: Array, size: int) -> None:
-    """Move the root of the heap down to where it belongs."""
-    value = values[0]
-    place = places[0]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and worse(
-            values[child + 1], places[child + 1], values[child], places[child]
-        ):
-            child += 1
-        if not worse(values[child], places[child], value, place):
-            break
-        values[at] = values[child]
-        places[at] = places[child]
-        at = child
-    values[at] = value
-    places[at] = place
-
-
-@inline
-def rise(values: Array, places: Array, at: int) -> None:
-    """Move the last of the heap up to where it belongs."""
-    value = values[at]
-    place = places[at]
-    while at > 0:
-        parent = (at - 1) >> 1
-        if not worse(value, place, values[parent], places[parent]):
-            break
-        values[at] = values[parent]
-        places[at] = places[parent]
-        at = parent
-    values[at] = value
-    places[at] = place
+# ---- the nearest -------------------------------------------------------------------------------
 
 
 def _nearest(
@@ -238,19 +194,9 @@ def _nearest(
             at += 1
         compare(query, square, base, tail, squares, block, count, lanes, values)
         for i in range(count):
-            if size < k:
-                best[size] = values[i]
-                found[size] = block[i]
-                rise(best, found, size)
-                size += 1
-            elif worse(best[0], found[0], values[i], block[i]):
-                best[0] = values[i]
-                found[0] = block[i]
-                sink(best, found, size)
-    for last in range(size - 1, 0, -1):  # the worst goes to the end, again and again
-        best[0], best[last] = best[last], best[0]
-        found[0], found[last] = found[last], found[0]
-        sink(best, found, last)
+            if size < k or values[i] >= best[0]:
+                size = offer(best, found, size, values[i], block[i])
+    best_first(best, found, size)
     return found[:size], best[:size]
 
 
@@ -339,15 +285,8 @@ def _likely(
         value = about[i] * (scale / length) * scales[place]
         about[i] = value + error
         least = value - error
-        if size < k:
-            best[size] = least
-            found[size] = i
-            rise(best, found, size)
-            size += 1
-        elif k > 0 and least > best[0]:
-            best[0] = least
-            found[0] = i
-            sink(best, found, size)
+        if size < k or least > best[0]:
+            size = offer(best, found, size, least, i)
     kept = 0
     for i in range(count):
         if about[i] >= best[0]:
