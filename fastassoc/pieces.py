@@ -17,8 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fastassoc import snapshot as disk
+from fastassoc.concepts import VOCABULARY_SCHEMA
 from fastassoc.control import session_links, written_links
 from fastassoc.errors import CorruptStore
+from fastassoc.linkruns import LINKS_SCHEMA
 from fastassoc.named import parts_of
 from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA
 from fastassoc.shapes import check_state
@@ -182,11 +184,14 @@ def _fitted(tables: dict[str, pa.Table], pieces: Pieces, names: list[pa.Table]) 
     gone = "they belong to notes that are lost"
     only("notestate", pc.is_in(tables["notestate"].column("seq"), value_set=seqs), gone)
     if "links-note" not in tables:
-        tables["links-note"] = _no_links(pa.int64(), pa.int64())
+        by_sequence = LINKS_SCHEMA
+        for place, end in enumerate(("a", "b")):
+            by_sequence = by_sequence.set(place, pa.field(end, pa.int64()))
+        tables["links-note"] = by_sequence.empty_table()
     ends = [pc.is_in(tables["links-note"].column(end), value_set=seqs) for end in ("a", "b")]
     only("links-note", pc.and_(*ends), gone)
     if "links-concept" not in tables:
-        tables["links-concept"] = _no_links(pa.uint32(), pa.uint32())
+        tables["links-concept"] = LINKS_SCHEMA.empty_table()
     if "links-cue" in tables:
         only("links-cue", pc.is_in(tables["links-cue"].column("b"), value_set=seqs), gone)
         codes = tables["links-cue"].column("a").to_numpy()
@@ -236,13 +241,10 @@ def _renamed(tables: dict[str, pa.Table], names: list[pa.Table], pieces: Pieces)
             lost.append(name)
             known[concept] = name, name
         rows.append((concept, *known[concept]))
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    kinds = (pa.uint32(), pa.string(), pa.string())
+    columns = zip(*rows, strict=True) if rows else [()] * len(VOCABULARY_SCHEMA)
     tables["vocabulary"] = pa.table(
-        {
-            name: pa.array(column, kind)
-            for name, column, kind in zip(("id", "key", "shown"), columns, kinds, strict=True)
-        }
+        [pa.array(c, f.type) for c, f in zip(columns, VOCABULARY_SCHEMA, strict=True)],
+        schema=VOCABULARY_SCHEMA,
     )
     shown = ", ".join(lost[:SHOWN]) + (" ..." if len(lost) > SHOWN else "")
     detail = f"other snapshots do not name them: they are called {shown}"
@@ -253,9 +255,3 @@ def _flat(lists: pa.ChunkedArray) -> NDArray[np.uint32]:
     parts = [np.asarray(chunk.flatten().to_numpy()) for chunk in lists.chunks]
     found: NDArray[np.uint32] = np.concatenate([np.empty(0, np.uint32), *parts])
     return found
-
-
-def _no_links(a: pa.DataType, b: pa.DataType) -> pa.Table:
-    kinds = {"a": a, "b": b, "weight": pa.float64(), "written": pa.float64(), "count": pa.int64()}
-    kinds |= {"valence": pa.float64(), "created_at": pa.int64(), "updated_at": pa.int64()}
-    return pa.schema(list(kinds.items())).empty_table()

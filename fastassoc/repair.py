@@ -15,10 +15,10 @@ from typing import Any
 
 from fastassoc import files, pieces, saving
 from fastassoc import snapshot as disk
-from fastassoc.errors import CorruptStore, FastAssocError, StoreError, StoreExists, StoreNotFound
+from fastassoc.errors import CorruptStore, FastAssocError, StoreError, StoreNotFound
 from fastassoc.journal import Entry, Journal
 from fastassoc.journal.salvage import Salvaged, acknowledged, begin, copy_files, salvage
-from fastassoc.paths import folder_of
+from fastassoc.paths import check_new, folder_of
 from fastassoc.pieces import Loss, Pieces
 from fastassoc.settings import Settings
 from fastassoc.state import State
@@ -106,10 +106,7 @@ def repair_store(source: str | os.PathLike[str], target: str | os.PathLike[str])
     old, new = folder_of(source), folder_of(target)
     if not old.is_dir():
         raise StoreNotFound(f"{old}: there is no store here.")
-    if new.exists() or new.is_symlink():
-        raise StoreExists(f"{new} exists: name a folder that does not.")
-    if old.resolve() in new.resolve().parents:
-        raise StoreError(f"{new} lies in the store itself: name a folder outside of it.")
+    check_new(new, old)
     scratch = new.with_name(f".{new.name}.{token_hex(4)}")
     draft = scratch / "store"
     try:

@@ -13,9 +13,10 @@ from secrets import token_hex
 
 from fastassoc import files
 from fastassoc import snapshot as disk
-from fastassoc.errors import CorruptStore, StoreError, StoreExists
+from fastassoc.errors import CorruptStore, StoreError
 from fastassoc.journal import Journal, Pointer
 from fastassoc.named import bulk_segments, entries_from, manifest_of, parts_of
+from fastassoc.paths import check_new
 from fastassoc.snapshot import Segment
 from fastassoc.state import State
 
@@ -57,10 +58,7 @@ def backup(journal: Journal, target: Path) -> Path:
 
     What lies in ``cache`` stays behind: it is made again where it is missing.
     """
-    if target.exists() or target.is_symlink():
-        raise StoreExists(f"{target} exists: name a folder that does not.")
-    if journal.path.resolve() in target.resolve().parents:
-        raise StoreError(f"{target} lies in the store itself: name a folder outside of it.")
+    check_new(target, journal.path)
     draft = target.with_name(f".{target.name}.{token_hex(4)}")
     try:
         with _undisturbed(journal):

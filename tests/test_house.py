@@ -103,14 +103,15 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "ports": {"cache", "errors", "indexed", "notes", "state", "vectorcache", "vectors"},
     "named": {"errors", "journal", "snapshot"},
     "saving": TOOLS | {"cache", "files", "journal", "snapshot", "named", "ports", "state"},
-    "storecare": {"errors", "files", "journal", "snapshot", "named", "state"},
+    "storecare": {"errors", "files", "journal", "paths", "snapshot", "named", "state"},
     "store": TOOLS
     | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes", "cache"}
     | {"indexed", "shapes", "sound", "vectorcache", "vectors"},
     "shapes": {"errors"},
     "sound": {"errors", "notes", "shapes"},
     "pieces": TOOLS
-    | {"control", "named", "notes", "shapes", "snapshot", "sound", "state", "store"},
+    | {"concepts", "control", "linkruns", "named", "notes", "shapes", "snapshot", "sound", "state"}
+    | {"store"},
     "repair": TOOLS
     | {"files", "journal", "paths", "pieces", "saving", "snapshot", "state", "store"},
     "moving": TOOLS | {"embed", "state"},
