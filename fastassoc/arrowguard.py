@@ -99,11 +99,13 @@ class _Table:
         return self.at + offset if offset else 0
 
     def long(self, number: int) -> int:
+        """A number of 64 bits; 0 for one that is absent."""
         place = self.there(number)
         found: int = LONG.unpack_from(self.data, place)[0] if place else 0
         return found
 
     def table(self, number: int) -> _Table:
+        """A table in this one."""
         place = self.there(number)
         if not place:
             raise ValueError("a table is missing")

@@ -261,18 +261,24 @@ def test_a_journal_that_is_gone_costs_what_came_after_the_snapshot(store: Path) 
     assert "no hash of it is on record" in found.doubts[0]
 
 
+def left_open(path: Path) -> Path:
+    """A copy of a store that is open; by a child, for one by this process would drop its locks."""
+    left = path.with_name("left.fa")
+    child = os.fork()
+    if child == 0:
+        shutil.copytree(path, left)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    return left
+
+
 def test_a_damaged_log_loses_only_what_stood_in_the_damage(path: Path, clock: Clock) -> None:
     """SQLite ends a log at its first damaged frame."""
     with fa.open(path, clock=clock) as mem:
         for n in range(30):
             mem.write(f"Note {n}.", id=f"n{n}", concepts=["tea", f"c{n}"])
         digest = mem.verify(digest=True).digest
-        child = os.fork()  # a copy by this process would drop its locks
-        if child == 0:
-            shutil.copytree(path, path.with_name("left.fa"))
-            os._exit(0)
-        os.waitpid(child, 0)
-    left = path.with_name("left.fa")
+        left = left_open(path)
     flip(left / "journal.db-wal", 32 + 24 + 4096 + 24 + 100)
     assert not fa.verify(left).ok
     found = repaired(left)
@@ -287,12 +293,7 @@ def test_a_lost_log_is_told_by_its_operations(path: Path, clock: Clock) -> None:
     with fa.open(path, clock=clock) as mem:
         for n in range(3):
             mem.write(f"Note {n}.", id=f"n{n}")
-        child = os.fork()
-        if child == 0:
-            shutil.copytree(path, path.with_name("left.fa"))
-            os._exit(0)
-        os.waitpid(child, 0)
-    left = path.with_name("left.fa")
+        left = left_open(path)
     (left / "journal.db-wal").unlink()
     found = repaired(left)
     assert whats(found) == {"operations": 3}

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import fastassoc as fa
-from fastassoc import snapshot, storecare
+from fastassoc import storecare
 from fastassoc.errors import FastAssocError, StoreError
 from fastassoc.journal import Journal
-from fastassoc.named import bulk_segments, manifest_of, parts_of
-from fastassoc.storecare import check_manifests
 
+from .children import ended
 from .crash import quick
-from .judge import Violation, require
+from .judge import Violation, checked, require
 from .script import NOW, STORE, Ledger, Model, Stage, answers, base, room, row, small, strict, told
 from .watched import Played, play_all
 
@@ -75,15 +74,11 @@ def taken(stage: Stage) -> Image:
     """The files as a kill would leave them, by way of a child, which drops no lock of ours."""
     copy = stage.root / "taken"
     shutil.rmtree(copy, ignore_errors=True)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            shutil.copytree(stage.path, copy)
-            code = 0
-        finally:
-            os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def take() -> None:
+        shutil.copytree(stage.path, copy)
+
+    assert ended(take) == 0
     return image_of(copy)
 
 
@@ -352,7 +347,7 @@ class Lab:
         assert made.model is not None
         try:
             with Journal.open(self.path, timeout=1.0) as journal:
-                key = self.look(journal)
+                key = checked(journal)
                 found = journal.head()
                 known = [name for name in OPERATIONS if journal.done(name) is None]
             state = self.seen.get(key)
@@ -373,21 +368,6 @@ class Lab:
             return "right, but a repeat counts twice" if known else "right"
         require(case.what == "old together" and self.excused(case), f"ends at operation {found}")
         return "right as it was, all rolled back"
-
-    def look(self, journal: Journal) -> Any:
-        """All checks of an open but for what the loaded bytes mean; what loads from a key is the
-        same state."""
-        check_manifests(journal, stacklevel=2)
-        pointer = journal.current()
-        entries = journal.read(0 if pointer is None else pointer.seq)
-        named = bulk_segments(entries)
-        if pointer is not None:
-            manifest = manifest_of(journal, pointer)
-            parts_of(manifest, pointer.manifest)
-            named += manifest["segments"]
-        for segment in named:
-            snapshot.verify_segment(self.path, segment)
-        return pointer and pointer.digest, tuple(entry.hash for entry in entries)
 
     def named(self, error: FastAssocError, files: tuple[str, ...]) -> None:
         """The error is one of a store, names a file that was touched, and says what to do."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import fastassoc as fa
 from fastassoc.errors import ForkedHandle
+
+from .children import ended
 
 PATIENCE = 30  # seconds until a child that hangs is an error
 
@@ -61,19 +63,7 @@ def main(path: Path, count: int) -> None:
         mem.read("tea", vector=[1.0, 2.0])
         for n in range(count):
             act(mem, n)
-            pid = os.fork()
-            if pid == 0:
-                code = 1
-                try:
-                    child(path, mem, n)
-                    code = 0
-                except BaseException:
-                    import traceback
-
-                    traceback.print_exc()
-                finally:
-                    os._exit(code)
-            status = os.waitpid(pid, 0)[1]
+            status = ended(partial(child, path, mem, n))
             assert status == 0, f"the child after operation {n} ended with {status}"
             assert f"child{n}" in mem
             assert mem.links.weight("child", "tea") == n + 1

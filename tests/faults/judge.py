@@ -26,6 +26,24 @@ def require(true: bool, text: str) -> None:
         raise Violation(text)
 
 
+def checked(journal: Journal) -> tuple[str | None, tuple[bytes, ...]]:
+    """Check all that an open checks, but for what the loaded bytes mean; the key of the state.
+
+    What loads from a key is the same state.
+    """
+    check_manifests(journal, stacklevel=2)
+    pointer = journal.current()
+    entries = journal.read(0 if pointer is None else pointer.seq)
+    named = bulk_segments(entries)
+    if pointer is not None:
+        manifest = manifest_of(journal, pointer)
+        parts_of(manifest, pointer.manifest)
+        named += manifest["segments"]
+    for segment in named:
+        snapshot.verify_segment(journal.path, segment)
+    return pointer and pointer.digest, tuple(entry.hash for entry in entries)
+
+
 class Judge:
     """Compares stores with a model.
 
@@ -61,23 +79,13 @@ class Judge:
         self.looked += 1
         with strict() as warned:
             with Journal.open(path, sync=sync, timeout=2.0) as journal:
-                check_manifests(journal, stacklevel=2)
                 found = journal.head()
                 require(low <= found <= high, f"found operation {found}, not {low} to {high}")
-                pointer = journal.current()
-                entries = journal.read(0 if pointer is None else pointer.seq)
                 problems = journal.verify()
                 if sync != "full":
                     problems = [p for p in problems if "was acknowledged" not in p[1]]
                 require(not problems, f"verify found {problems}")
-                named = bulk_segments(entries)
-                if pointer is not None:
-                    manifest = manifest_of(journal, pointer)
-                    parts_of(manifest, pointer.manifest)
-                    named += manifest["segments"]
-                for segment in named:
-                    snapshot.verify_segment(path, segment)
-            key = (pointer and pointer.digest, tuple(entry.hash for entry in entries))
+                key = checked(journal)
             if found:
                 known = self.seen.get(key)
                 if known is None or self.looked % self.whole == 0:

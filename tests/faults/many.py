@@ -34,6 +34,7 @@ from fastassoc.settings import Settings
 from fastassoc.snapshot import Segment
 from fastassoc.state import Operation, State
 
+from .children import ended, start
 from .client import SINGLE, Asker, Plan, answer, questions, read_record, serve
 from .judge import Violation, require
 from .script import NOW, room
@@ -72,14 +73,7 @@ class Herd:
         self.finished: set[str] = set()
 
     def start(self, name: str) -> None:
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                code = serve(self.plan, name)
-            finally:
-                os._exit(code)
-        self.living[pid] = name
+        self.living[start(lambda: serve(self.plan, name))] = name
 
     def watch(self) -> None:
         """See to all children that ended or stand still."""
@@ -348,19 +342,15 @@ def once(
     plan = Plan(place, seed, ops, preset, freeze, slots={name: n for n, name in enumerate(names)})
     (place / "positions").write_bytes(bytes(8 * 64))
     warmed(plan)
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            from .client import Client
 
-            maker = Client(Plan(**{**vars(plan), "freeze": 0.0}), "maker")
-            fa.open(plan.store, settings=getattr(Settings, preset)(), clock=lambda: NOW).close()
-            del maker
-            code = 0
-        finally:
-            os._exit(code)
-    require(os.waitpid(pid, 0)[1] == 0, "no store was made")
+    def make() -> None:
+        from .client import Client
+
+        maker = Client(Plan(**{**vars(plan), "freeze": 0.0}), "maker")
+        fa.open(plan.store, settings=getattr(Settings, preset)(), clock=lambda: NOW).close()
+        del maker
+
+    require(ended(make) == 0, "no store was made")
     herd = Herd(plan, random.Random(seed), tally, rough)
     try:
         herd.run(names[:-1])

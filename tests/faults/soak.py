@@ -15,7 +15,6 @@ import random
 import shutil
 import signal
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from fastassoc.settings import Settings
 from fastassoc.state import State
 from fastassoc.store import Store
 
+from .children import start
 from .client import WORDS, Asker, Plan, clock
 from .judge import Violation, require
 from .many import warmed
@@ -126,18 +126,8 @@ def writer(plan: Plan, name: str, measure: bool) -> None:
                 file.write(json.dumps([pages * 4096, len(os.listdir("/proc/self/fd"))]) + "\n")
 
 
-def start(plan: Plan, name: str, measure: bool) -> int:
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            writer(plan, name, measure)
-            code = 0
-        except BaseException:
-            (plan.root / f"wrong-{name}").write_text(traceback.format_exc())
-        finally:
-            os._exit(code)
-    return pid
+def started(plan: Plan, name: str) -> int:
+    return start(lambda: writer(plan, name, name == "w0"), (plan.root / f"wrong-{name}").write_text)
 
 
 # -- the one who watches ---------------------------------------------------------------------------
@@ -234,7 +224,7 @@ def watch(
     draw, sizes, turn = random.Random(plan.seed), list[int](), 0
     names = list(plan.slots)
     for name in names:
-        living[start(plan, name, name == "w0")] = name
+        living[started(plan, name)] = name
     replica = Replica(plan.store)
     positions = plan.positions()
     with before_rows_go(replica):
@@ -251,7 +241,7 @@ def watch(
                     name = living.pop(pid)
                     require(os.WIFSIGNALED(status), wrong(plan, name))
                     report.killed += 1
-                    living[start(plan, name, name == "w0")] = name
+                    living[started(plan, name)] = name
             report.snapshots += 1
             with fa.open(plan.store, create=False, clock=clock(draw), timeout=30) as mem:
                 with suppress(StoreLocked):

@@ -25,6 +25,7 @@ from fastassoc.journal import Draft, Journal
 from fastassoc.journal.transaction import Transaction
 from fastassoc.settings import Settings
 
+from .children import start
 from .client import QUESTIONS, answer
 from .script import NOW, Ledger, Model, told
 
@@ -65,14 +66,7 @@ def test_l40_many_processes_some_of_them_killed(seed: int) -> None:
 @contextmanager
 def child(act: Callable[[], None]) -> Iterator[int]:
     """A process that does this; killed at the end where it still is."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            act()
-            code = 0
-        finally:
-            os._exit(code)
+    pid = start(act)
     try:
         yield pid
     finally:
@@ -261,8 +255,7 @@ class Answers(Model):
 
 def test_l45_a_fork_after_every_operation(path: Path) -> None:
     """The child's inherited handle says what it is; one of its own works; the parent goes on."""
-    script = Path(__file__).parent / "forks.py"
-    out = python(str(script), str(path), "64" if FULL else "8", PYTHONPATH=str(ROOT))
+    out = python("-m", "tests.faults.forks", str(path), "64" if FULL else "8")
     assert "well" in out
 
 

@@ -29,25 +29,13 @@ from fastassoc.links import LinkMatrix
 from fastassoc.settings import LinkRule, RetentionRule, Settings
 
 from . import layer
+from .children import ended
 from .power import Recorder
 
 
 def add(journal: Journal, *bodies: str) -> None:
     with journal.locked() as transaction:
         transaction.append([Draft(None, "write", 0, body) for body in bodies])
-
-
-def in_a_child(act: Any) -> int:
-    """How a forked child ends that does this: 0 if all is well."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            act()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitpid(pid, 0)[1]
 
 
 # -- locks -----------------------------------------------------------------------------------------
@@ -98,7 +86,7 @@ def test_a_forked_memory_says_so_itself() -> None:
         with pytest.raises(ForkedHandle):
             mem.read("tea")
 
-    assert in_a_child(act) == 0
+    assert ended(act) == 0
 
 
 def test_a_childs_garbage_leaves_the_parents_locks_alone(path: Path) -> None:
@@ -119,7 +107,7 @@ def test_a_childs_garbage_leaves_the_parents_locks_alone(path: Path) -> None:
         gc.collect()
         assert before == descriptors() > 0
 
-    assert in_a_child(act) == 0
+    assert ended(act) == 0
     add(held[0], "{}")
     held[0].close()
     with Journal.open(path) as journal:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from . import between, calls, caught, crash, cuts, layer, real, sabotage
+from .children import ended
 from .power import Recorder
 from .script import Ledger, Stage, small, told
 
@@ -129,15 +130,10 @@ def test_l35_a_small_file_system(left: int) -> None:
 
 
 def test_l35_a_limit_on_files() -> None:
-    child = os.fork()  # the limit stays in the child
-    if child == 0:
-        code = 1
-        try:
-            real.file_size_limit(4096, FEW)
-            code = 0
-        finally:
-            os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
+    def act() -> None:
+        real.file_size_limit(4096, FEW)
+
+    assert ended(act) == 0  # the limit stays in the child
 
 
 def test_a_read_only_mount() -> None:

@@ -16,8 +16,10 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from . import children
 from .judge import Violation
 
 STILL = 120.0  # seconds on the clock of one case after which its child is killed: others work, too
@@ -91,14 +93,7 @@ def play_all(
     log.write_text("")
     while start < count:
         PLACE.pack_into(shared, 0, start)
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                _child(start, count, play, log, shared, memory)
-                code = 0
-            finally:
-                os._exit(code)
+        child = children.start(partial(_child, start, count, play, log, shared, memory))
         ended = _watch(child, shared, count, tell)
         at = PLACE.unpack_from(shared, 0)[0]
         if ended is None:
