@@ -5,6 +5,7 @@ Only `snapshot` uses it. The same table gives the same bytes, however it is chun
 
 from __future__ import annotations
 
+import mmap
 import re
 from typing import Any
 
@@ -246,13 +247,25 @@ def _expanded(meta: pq.FileMetaData) -> int:
     return total
 
 
-def read(data: pa.Buffer, rows: int, schema: str) -> pa.Table:
+def _memory(data: bytes | mmap.mmap) -> pa.Buffer:
+    """Bytes in memory of Arrow's own, a mapped file as it is."""
+    if isinstance(data, mmap.mmap):
+        return pa.py_buffer(data)
+    sink = pa.BufferOutputStream()
+    sink.write(data)
+    return sink.getvalue()
+
+
+def read(data: bytes | mmap.mmap, rows: int, schema: str) -> pa.Table:
     """Read a whole file, sizes and schema checked before memory is taken.
+
+    A thread of Arrow's that lets go of Python's memory while the process ends aborts the
+    process (apache/arrow#34314), so threads decode only what is copied into Arrow's own.
 
     Parameters
     ----------
-    data : pyarrow.Buffer
-        The file.
+    data : bytes or mmap.mmap
+        The file: bytes are decoded by threads, a mapped file by the caller's alone.
     rows : int
         Rows it must have.
     schema : str
@@ -267,11 +280,12 @@ def read(data: pa.Buffer, rows: int, schema: str) -> pa.Table:
     BadFile
         The bytes are not what they must be.
     """
-    _footer(data)
+    held = _memory(data)
+    _footer(held)
     target = parse_schema(schema)
     try:
         file = pq.ParquetFile(
-            pa.BufferReader(data),
+            pa.BufferReader(held),
             thrift_string_size_limit=1 << 20,
             thrift_container_size_limit=1 << 20,
         )
@@ -293,7 +307,7 @@ def read(data: pa.Buffer, rows: int, schema: str) -> pa.Table:
         if schema_text(file.schema_arrow) != schema_text(flat):
             found = schema_text(file.schema_arrow)
             raise BadFile(f"found the columns {found[:200]!r}, expected {schema[:200]!r}")
-        table = file.read().cast(target)
+        table = file.read(use_threads=isinstance(data, bytes)).cast(target)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise BadFile(f"it cannot be parsed ({str(error)[:200]})") from error

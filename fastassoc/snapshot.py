@@ -223,7 +223,7 @@ def read_segment(root: Path, segment: Segment) -> pa.Table:
         if not small:
             data = mmap.mmap(fd, segment.bytes, access=mmap.ACCESS_READ)
         try:
-            return parquet.read(pa.py_buffer(data), segment.rows, segment.schema)
+            return parquet.read(data, segment.rows, segment.schema)
         except parquet.BadFile as error:
             raise CorruptStore(file, str(error)) from error
 

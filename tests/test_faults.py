@@ -424,7 +424,9 @@ for path in Path(sys.argv[1]).rglob("*"):
     if path.is_file():
         if sys.argv[2].encode() in path.read_bytes():
             found.append(path.name)
-        if path.suffix == ".parquet" and sys.argv[2] in str(pq.read_table(path).to_pydict()):
+        if path.suffix == ".parquet" and sys.argv[2] in str(
+            pq.read_table(path, use_threads=False).to_pydict()
+        ):
             found.append(path.name + " (decoded)")
 print(found)
 """

@@ -207,7 +207,9 @@ class Fuzz:
         )
         self.manifest = json.loads(self.image[self.manifest_name])
         self.tables = {
-            part["name"]: pq.read_table(pa.BufferReader(self.image[f"segments/{part['name']}"]))
+            part["name"]: pq.read_table(
+                pa.BufferReader(self.image[f"segments/{part['name']}"]), use_threads=False
+            )
             for part in self.manifest["segments"]
         }
         self.bases = ingest_files()
@@ -700,7 +702,7 @@ def read_plainly(stem: str, data: bytes | None) -> list[tuple[Any, Any]] | None:
         return None  # where lines begin and end after a mutation is the reader's own affair
     try:
         if stem in ("parquet", "pq"):
-            table = pq.read_table(pa.BufferReader(data))
+            table = pq.read_table(pa.BufferReader(data), use_threads=False)
         else:
             opened = ipc.open_file if data[:6] == b"ARROW1" else ipc.open_stream
             table = opened(pa.BufferReader(data)).read_all()

@@ -296,6 +296,33 @@ def test_a_segment_of_other_rows_is_refused(
         snapshot.read_segment(tmp_path, replace(segment, rows=3))
 
 
+@pytest.mark.parametrize("mapped", [False, True])
+def test_no_thread_of_arrows_holds_memory_of_pythons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mapped: bool
+) -> None:
+    """One that let go of it while the process ends would abort it: about one exit in 100."""
+    if mapped:
+        monkeypatch.setattr(snapshot, "MAPPED", 0)
+    snapshot.create_folders(tmp_path)
+    segment = snapshot.write_segment(tmp_path, "dead", pa.table({"seq": [4, 8]}))
+    lent: list[bool] = []
+    whole, opened = parquet.pq.ParquetFile.read, parquet.pa.BufferReader
+
+    class Reader(opened):  # type: ignore[misc, valid-type]
+        def __init__(self, memory: pa.Buffer) -> None:
+            lent.append(not memory.is_mutable)  # Arrow's own is; bytes and a map are not
+            super().__init__(memory)
+
+    def read(file: Any, **options: Any) -> Any:
+        assert not (lent[-1] and options.get("use_threads", True))
+        return whole(file, **options)
+
+    monkeypatch.setattr(parquet.pa, "BufferReader", Reader)
+    monkeypatch.setattr(parquet.pq.ParquetFile, "read", read)
+    assert snapshot.read_segment(tmp_path, segment)["seq"].to_pylist() == [4, 8]
+    assert lent == [mapped]
+
+
 def test_a_handle_far_behind_loads_the_snapshot(path: Path) -> None:
     with fa.open(path) as behind, fa.open(path) as mem:
         mem.write("Tea.", id="tea", concepts=["a", "b"])
