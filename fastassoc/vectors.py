@@ -28,7 +28,7 @@ __all__ += ["scans", "versions"]
 EXACT_BELOW = 20_000  # notes up to which a scan is as quick as any index
 PQ_BELOW = 200_000
 SEED = 1234
-PER_LIST = 64  # training vectors for each list
+PER_LIST = 32  # training vectors for each list
 ROUNDS = 5  # of k-means
 PQ_SAMPLE = 8_192
 PQ_ROUNDS = 12
@@ -510,7 +510,7 @@ def _shortfall(index: Any, truth: measure.Truth, pad: int) -> _Measured:
 def _build_ivf(choice: Choice, truth: measure.Truth, need: float) -> VectorIndex | float:
     """Lists around centres; nothing is added where too many lists would have to be searched."""
     faiss, vectors = _faiss(), truth.vectors
-    lists = 1 << round(math.log2(2 * math.sqrt(len(vectors))))
+    lists = 1 << round(math.log2(4 * math.sqrt(len(vectors))))
     index = faiss.IndexIVFFlat(
         faiss.IndexFlatIP(choice.dim), choice.dim, lists, faiss.METRIC_INNER_PRODUCT
     )
