@@ -45,7 +45,7 @@ CONSTANTS: dict[str, Any] = {
     "weight": 2.5,
     "base": 0.3,
     "closed": 0.25,  # of base among titled notes, where one of the first holds all words
-    "closed_links": 0.59,  # of link_share there, whatever the notes
+    "closed_links": 0.61,  # of link_share there, whatever the notes
     "closed_width": 0.25,
     "stem": 0.5,
     "mention": 0.5,
@@ -82,7 +82,7 @@ CONSTANTS: dict[str, Any] = {
     "note_part": 1.0,
     "concept_part": 0.5,
     "concept_threshold": 2.0,
-    "link_share": 0.55,
+    "link_share": 0.53,
     "link_threshold": 0.3,
     "zeros": True,  # whether notes with a score of 0 fill the first places when others run out
 }
