@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import mmap
 import os
 import re
 import stat
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +37,7 @@ Array = NDArray[Any]
 FORMAT = 1
 FOLDER = "cache"
 SIDECAR_MOST = 1 << 20
+ALIGNED = 64  # where each of several arrays in one file begins
 PATIENCE = 120.0  # seconds to wait for another process that makes the same
 POLL = 0.01
 
@@ -113,21 +115,62 @@ class Cache:
             Read-only, C order, little-endian.
         """
 
-        def save(made: Array, sink: Sink) -> dict[str, Any]:
-            if made.nbytes:
-                sink.write(made.reshape(-1).view(np.uint8))
-            return {"dtype": made.dtype.str, "shape": list(made.shape)}
+        def load(fd: int, path: Path, meta: dict[str, Any]) -> Array:
+            return _mapped(fd, [meta], mmap.ACCESS_READ)[0]
 
-        def whole() -> Array:
-            made = np.asarray(make(), order="C")
-            made = made.astype(made.dtype.newbyteorder("<"), copy=False)
-            if made.dtype.kind not in "biuf":
-                raise InvalidInput(f"{kind}: found the dtype {made.dtype}, expected numbers.")
-            made = made.view()
-            made.flags.writeable = False
-            return made
+        return self._entry(kind, key, versions, load, lambda: _plain(kind, make()), _written)
 
-        return self._entry(kind, key, versions, _mapped, whole, save)
+    def arrays(
+        self,
+        kind: str,
+        key: str,
+        load: Callable[[dict[str, Array]], T],
+        make: Callable[[], T],
+        save: Callable[[T], Mapping[str, Array]],
+        *,
+        versions: Mapping[str, str] | None = None,
+    ) -> T:
+        """Return a thing that is made of several arrays, which are mapped from one file.
+
+        Parameters
+        ----------
+        kind, key, versions
+            As for `array`.
+        load : callable
+            Makes it from its arrays by name. To kernels they are as any other: what is written to
+            them stays in this process. Whatever it raises means that the file is no good.
+        make : callable
+            Makes it from nothing.
+        save : callable
+            Gives its arrays by name: numbers or bool.
+
+        Returns
+        -------
+        object
+            What `load` returned; what `make` returned where nothing could be saved.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> cache = Cache(Path(tempfile.mkdtemp()))
+        >>> pair = lambda: {"one": np.arange(3), "two": np.ones(2)}
+        >>> cache.arrays("pair", "00ff", dict, pair, dict)["one"].tolist()
+        [0, 1, 2]
+        """
+
+        def loaded(fd: int, path: Path, meta: dict[str, Any]) -> T:
+            told = meta["arrays"]
+            found = _mapped(fd, list(told.values()), mmap.ACCESS_COPY)
+            return load(dict(zip(told, found, strict=True)))
+
+        def written(made: T, sink: Sink) -> dict[str, Any]:
+            told = {}
+            for name, array in save(made).items():
+                sink.write(bytes(-sink.bytes % ALIGNED))
+                told[name] = _written(_plain(kind, array), sink)
+            return {"arrays": told}
+
+        return self._entry(kind, key, versions, loaded, make, written)
 
     def index(
         self,
@@ -170,13 +213,20 @@ class Cache:
         Returns the bytes that were freed. Mapped files stay readable for who has them. Unknown
         files are left alone. What cannot be removed stays.
         """
+        return self._remove(lambda key: key not in keep, 1.0)
+
+    def drop(self, key: str) -> int:
+        """Remove the entries of one key, as `sweep` does."""
+        return self._remove(lambda other: other == key, self.patience)
+
+    def _remove(self, unwanted: Callable[[str], bool], patience: float) -> int:
         if self.folder is None or self.read_only or not self._folder_is_real():
             return 0
         freed = 0
-        with self._locked("write", 1.0) as mine:
+        with self._locked("write", patience) as mine:
             for name in files.disk.names(self.folder) if mine else []:
                 entry = _ENTRY.fullmatch(name)
-                if not (_TEMPORARY.fullmatch(name) or (entry and entry[1] not in keep)):
+                if not (_TEMPORARY.fullmatch(name) or (entry and unwanted(entry[1]))):
                     continue
                 with suppress(OSError):
                     size = files.disk.status(self.folder / name).st_size
@@ -371,16 +421,45 @@ def _check(said: dict[str, Any]) -> str:
     return xxhash.xxh3_128(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def _mapped(fd: int, path: Path, meta: dict[str, Any]) -> Array:
-    """Map a checked body as the array that its sidecar describes."""
-    dtype, shape = np.dtype(str(meta["dtype"])), tuple(int(n) for n in meta["shape"])
-    if dtype.kind not in "biuf" or min(shape, default=0) < 0:
-        raise _Doubt("its sidecar describes no array of numbers")
+def _plain(kind: str, array: Any) -> Array:
+    """An array of numbers as it is kept: read-only, C order, little-endian."""
+    made = np.asarray(array, order="C")
+    made = made.astype(made.dtype.newbyteorder("<"), copy=False)
+    if made.dtype.kind not in "biuf":
+        raise InvalidInput(f"{kind}: found the dtype {made.dtype}, expected numbers.")
+    made = made.view()
+    made.flags.writeable = False
+    return made
+
+
+def _written(made: Array, sink: Sink) -> dict[str, Any]:
+    """Write an array; returns what `_mapped` must know of it."""
+    if made.nbytes:
+        sink.write(made.reshape(-1).view(np.uint8))
+    return {"dtype": made.dtype.str, "shape": list(made.shape)}
+
+
+def _mapped(fd: int, told: Sequence[Mapping[str, Any]], access: int) -> list[Array]:
+    """Map a checked body as the arrays that its sidecar describes, one after the other."""
+    places: list[tuple[int, np.dtype[Any], tuple[int, ...]]] = []
+    end = 0
+    for one in told:
+        dtype, shape = np.dtype(str(one["dtype"])), tuple(int(n) for n in one["shape"])
+        if dtype.kind not in "biuf" or min(shape, default=0) < 0:
+            raise _Doubt("its sidecar describes no array of numbers")
+        start = end + -end % ALIGNED
+        end = start + dtype.itemsize * math.prod(shape)
+        places.append((start, dtype, shape))
     size = files.disk.size(fd)
-    if size != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
-        raise _Doubt(f"found {size} bytes, which are no {dtype} of the shape {shape}")
-    if size == 0:
-        empty = np.empty(shape, dtype)
-        empty.flags.writeable = False
-        return empty
-    return np.frombuffer(mmap.mmap(fd, size, access=mmap.ACCESS_READ), dtype).reshape(shape)
+    if size != end:
+        raise _Doubt(f"found {size} bytes, expected {end} of its arrays")
+    body: Any = mmap.mmap(fd, size, access=access) if size else b""  # nothing cannot be mapped
+    found = []
+    for start, dtype, shape in places:
+        count = math.prod(shape)
+        if count:
+            found.append(np.frombuffer(body, dtype, count, start).reshape(shape))
+        else:
+            found.append(np.empty(shape, dtype))
+            found[-1].flags.writeable = access != mmap.ACCESS_READ
+    return found

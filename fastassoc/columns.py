@@ -49,6 +49,8 @@ class Growable:
 
     def append(self, values: NDArray[Any]) -> None:
         """Add values at the end."""
+        if not len(values):
+            return  # what was taken whole may be read-only
         end = self._n + len(values)
         self._reserve(end)
         self._data[self._n : end] = values
@@ -62,7 +64,10 @@ class Growable:
             self._n = length
 
     def replace(self, values: NDArray[Any]) -> None:
-        """Take `values` as the whole column, so that older slices keep theirs."""
+        """Take `values` as the whole column, so that older slices keep theirs.
+
+        They are never written to; what is appended goes to a copy.
+        """
         self._data = values
         self._n = len(values)
 

@@ -91,6 +91,36 @@ def test_any_array_of_numbers_comes_back(root: Path, array: Any) -> None:
         assert not found.flags.writeable
 
 
+SEVERAL = {
+    "one": np.arange(5, dtype=np.uint8),
+    "none": np.empty((0, 3), np.float32),
+    "two": np.arange(12.0).reshape(3, 4),
+    "last": np.empty(0, np.int64),
+}
+
+
+def test_several_arrays_lie_in_one_file(root: Path) -> None:
+    for _ in range(3):
+        found = Cache(root).arrays("several", KEY, dict, lambda: SEVERAL, dict)
+        assert list(found) == list(SEVERAL)
+        for name, array in SEVERAL.items():
+            assert np.array_equal(found[name], array)
+            assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+            assert found[name].flags.aligned
+        found["two"][0] = 7.0  # stays here
+    assert f"several-{KEY}.bin" in Path("/proc/self/maps").read_text()
+    assert names(root) == {f"several-{KEY}.bin", f"several-{KEY}.json"}
+
+
+def test_one_key_is_dropped(root: Path) -> None:
+    cache = Cache(root)
+    for kind, key in (("table", "aaaa"), ("other", "aaaa"), ("table", "bbbb")):
+        cache.array(kind, key, lambda: TABLE)
+    assert Cache(root, read_only=True).drop("aaaa") == Cache(None).drop("aaaa") == 0
+    assert cache.drop("aaaa") > 2 * TABLE.nbytes
+    assert names(root) == {"table-bbbb.bin", "table-bbbb.json"}
+
+
 def test_another_key_is_another_entry(root: Path) -> None:
     cache = Cache(root)
     assert cache.array("table", "aaaa", lambda: np.arange(2)).tolist() == [0, 1]

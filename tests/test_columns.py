@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastassoc as fa
-from fastassoc.columns import SMALL, ArrowColumn
+from fastassoc.columns import SMALL, ArrowColumn, Growable
 
 parts = st.lists(
     st.tuples(st.sampled_from([0, 1, 3, SMALL, 2 * SMALL, 4096]), st.sampled_from("nla")),
@@ -46,3 +46,13 @@ def test_many_texts_that_begin_alike_come_in_order() -> None:
             found = mem.read(concepts=["talk"], k=k)
             assert [hit.text for hit in found] == [texts[n] for n in expected[:k]]
             assert [hit.id for hit in found] == [f"{texts[n]}#{n}" for n in expected[:k]]
+
+
+def test_a_column_taken_whole_is_never_written_to() -> None:
+    column, given_values = Growable(np.int64), np.arange(3)
+    given_values.flags.writeable = False
+    column.replace(given_values)
+    column.append(np.empty(0, np.int64))
+    assert column.array.tolist() == [0, 1, 2]
+    column.append(np.array([7]))
+    assert (column.array.tolist(), given_values.tolist()) == ([0, 1, 2, 7], [0, 1, 2])
