@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import xxhash
@@ -19,6 +19,7 @@ __all__ = [
     "entries_from",
     "manifest_of",
     "parts_of",
+    "texts_key",
     "vectors_key",
 ]
 
@@ -81,8 +82,29 @@ def vectors_key(names: Iterable[str]) -> str:
     >>> vectors_key(["vectors-0a.parquet", "notes-1b.parquet", "dead-2c.parquet"])
     '269a8fddbcc748627248e2aa68ce2336'
     """
-    kinds = [(name.rpartition("-")[0], name) for name in names]
-    named = [name for kind, name in kinds if kind in ("vectors", "dead")]
+    return key_of(names, ("vectors", "dead"))
+
+
+def texts_key(names: Iterable[str]) -> str:
+    """The key under which ``cache`` keeps what is made from a snapshot's texts.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of all segments of the snapshot. What counts are those of notes, in their order, and
+        which are dead in them: these decide which text is in which row.
+
+    Examples
+    --------
+    >>> texts_key(["vectors-0a.parquet", "notes-1b.parquet", "dead-2c.parquet"])
+    '676e28fcdbc8193359223299f1f7e637'
+    """
+    return key_of(names, ("notes", "dead"))
+
+
+def key_of(names: Iterable[str], kinds: Container[str]) -> str:
+    """A hash of those names that are segments of some kinds."""
+    named = [name for name in names if name.rpartition("-")[0] in kinds]
     return xxhash.xxh3_128_hexdigest("\n".join(named).encode())
 
 

@@ -7,8 +7,9 @@ references to arrays that are never changed, so that readers need no lock.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -403,6 +404,43 @@ class Postings:
             self.n_terms = max(self.n_terms, int(flat.max()) + 1)
         if ptr.size > 1:
             self._view = None
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that the lists are, folded into their base, for `from_arrays`."""
+        flat, ptr = self.forward()
+        if self._base_to != self.n_rows:
+            self._fold(flat, ptr, self.n_rows)
+            self._view = None
+        return {
+            "flat": flat, "ptr": ptr, "values": self._values.array,
+            "indptr": self._indptr, "rows": self._rows, "base_values": self._base_values,
+        }  # fmt: skip
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], *, with_values: bool) -> Postings:
+        """The lists that `arrays` gave; the arrays are never written to.
+
+        Raises
+        ------
+        InvalidInput
+            They do not belong together.
+        """
+        new = cls(with_values)
+        new._flat.replace(arrays["flat"])
+        new._ptr.replace(arrays["ptr"])
+        new._values.replace(arrays["values"])
+        new._indptr, new._rows = arrays["indptr"], arrays["rows"]
+        new._base_values = arrays["base_values"]
+        (flat, ptr), n = new.forward(), new.n_rows
+        held = [int(new._indptr[-1]), new._rows.size, int(ptr[-1])]
+        if with_values:
+            held += [len(new._values), new._base_values.size]
+        if ptr[0] != 0 or any(size != flat.size for size in held):
+            raise InvalidInput(f"lists: found {held} postings, expected {flat.size} in each array.")
+        new.n_terms = new._indptr.size - 1
+        new._base_to = new._late_to = n
+        new._set_width(ptr)
+        return new
 
     def row(self, row: int) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
         """Terms of a row as given, uint32[m], and their values, float32[m] (or empty)."""

@@ -19,7 +19,14 @@ from fastassoc import snapshot as disk
 from fastassoc.cache import Cache
 from fastassoc.errors import CorruptStore, StoreError, VacuumIncomplete
 from fastassoc.journal import Journal
-from fastassoc.named import SPANNED, bulk_segments, entries_from, manifest_of, vectors_key
+from fastassoc.named import (
+    SPANNED,
+    bulk_segments,
+    entries_from,
+    manifest_of,
+    texts_key,
+    vectors_key,
+)
 from fastassoc.ports import Still
 from fastassoc.reports import Report
 from fastassoc.state import State
@@ -140,7 +147,7 @@ def _sweep(journal: Journal, *, keep_previous: bool) -> None:
             return
         manifest = manifest_of(journal, pointer)
         current = [segment.name for segment in manifest["segments"]]
-        keep, keys = {pointer.manifest, *current}, {vectors_key(current)}
+        keep, keys = {pointer.manifest, *current}, {vectors_key(current), texts_key(current)}
         previous = manifest["previous"]
         if keep_previous and previous is not None:
             keep.add(previous)
@@ -148,7 +155,7 @@ def _sweep(journal: Journal, *, keep_previous: bool) -> None:
                 found = json.loads((journal.path / previous).read_text())
                 before = [segment["name"] for segment in found["segments"]]
                 keep.update(before)
-                keys.add(vectors_key(before))
+                keys |= {vectors_key(before), texts_key(before)}
         # what the journal still tells: a handle that lags or a repeated operation needs it
         keep.update(s.name for s in bulk_segments(entries_from(transaction, 0)))
         # a vacuum must not trust times of files: with both locks held, nobody writes here

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +41,7 @@ __all__ = [
     "KINDS",
     "Segment",
     "Swept",
+    "are_there",
     "copy_manifest",
     "copy_segment",
     "create_folders",
@@ -229,6 +230,26 @@ def read_segment(root: Path, segment: Segment) -> pa.Table:
 
     table: pa.Table = _load(root, segment, parse)
     return table
+
+
+def are_there(root: Path, segments: Iterable[Segment]) -> bool:
+    """Tell whether all of some segments have a file.
+
+    Examples
+    --------
+    >>> import tempfile, pyarrow as pa
+    >>> root = Path(tempfile.mkdtemp())
+    >>> create_folders(root)
+    >>> segment = write_segment(root, "dead", pa.table({"seq": [4]}))
+    >>> are_there(root, [segment])
+    True
+    """
+    try:
+        for segment in segments:
+            files.disk.status(root / SEGMENTS / segment.name)
+    except OSError:
+        return False
+    return True
 
 
 def _load(root: Path, segment: Segment, use: Callable[[int, str], Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,10 @@ from fastassoc.settings import Settings
 from fastassoc.space import SpaceView, vectors_table
 from fastassoc.text import TextIndex, TextView
 
-__all__ = ["Operation", "State", "StateView"]
+__all__ = ["Kept", "Operation", "State", "StateView"]
+
+# from the rows of a snapshot, and what indexes their texts, to their index
+Kept = Callable[[int, Callable[[], TextIndex]], TextIndex]
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class State(Changes):
         self.time = 0
         self.torn = False  # an interrupt left an operation or a view half made
         self._text = TextIndex(settings.language)
+        self._kept: tuple[Kept, int] | None = None  # and rows restored; until a read needs them
         self._mentions = MentionIndex()
         self._views: dict[bool, StateView] = {}
 
@@ -110,10 +114,11 @@ class State(Changes):
         return view
 
     def _text_views(self) -> tuple[TextView, MentionView]:
-        first, stop = self._text.n_rows, len(self.notes.ids)
-        for start in range(first, stop, 1 << 16):
-            rows = self.notes.texts.to_arrow(start, min(stop, start + (1 << 16)))
-            self._text.append(rows.to_pylist())
+        if self._kept is not None:
+            kept, rows = self._kept
+            self._kept = None
+            self._text = kept(rows, lambda: self._indexed(self._text, rows))
+        self._indexed(self._text, len(self.notes.ids))
         if self._text_removed:
             self._text.remove(self._text_removed)
         text, notes = self._text.view(), self.notes
@@ -125,6 +130,13 @@ class State(Changes):
         self._mentions.catch_up(corpus, self._text_removed)
         self._text_removed = []
         return text, self._mentions.view()
+
+    def _indexed(self, index: TextIndex, stop: int) -> TextIndex:
+        """The index with the texts of rows below `stop`."""
+        for start in range(index.n_rows, stop, 1 << 16):
+            rows = self.notes.texts.to_arrow(start, min(stop, start + (1 << 16)))
+            index.append(rows.to_pylist())
+        return index
 
     def digest(self) -> str:
         """A hash of everything that the operations so far have made, equal in every process."""
@@ -198,9 +210,16 @@ class State(Changes):
 
     @classmethod
     def restore(
-        cls, tables: Mapping[str, pa.Table], summary: Mapping[str, Any], position: int
+        cls,
+        tables: Mapping[str, pa.Table],
+        summary: Mapping[str, Any],
+        position: int,
+        kept: Kept | None = None,
     ) -> State:
-        """The state that `capture` and `summary` described, dead notes taken out already."""
+        """The state that `capture` and `summary` described, dead notes taken out already.
+
+        `kept` gives the index of exactly these texts, or lets it be made, when one is needed.
+        """
         state = cls(Settings.from_dict(summary["settings"]))
         settings = state.settings
         state.vocabulary = Vocabulary.from_arrow(
@@ -224,6 +243,8 @@ class State(Changes):
             summary.get("stem_ids", 0),
         )
         state.space.restore(summary, seqs, tables.get("vectors"), tables.get("vectors-next"))
+        if kept is not None:
+            state._kept = kept, len(state.notes.ids)
         state.ingests = dict(summary["ingests"])
         state.position, state.time = position, summary["time"]
         return state

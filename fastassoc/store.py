@@ -14,14 +14,14 @@ from typing import Any, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastassoc import saving, storecare
+from fastassoc import saving, storecare, textcache
 from fastassoc import snapshot as disk
 from fastassoc.batch import NoteBatch
 from fastassoc.cache import Cache
 from fastassoc.errors import CorruptStore, StoreError, StoreExists, StoreNotFound
 from fastassoc.indexed import Indexed
 from fastassoc.journal import Behind, Draft, Entry, Journal, Pointer, Transaction
-from fastassoc.named import SPANNED, bulk_segments, manifest_of, parts_of, vectors_key
+from fastassoc.named import SPANNED, bulk_segments, manifest_of, parts_of, texts_key, vectors_key
 from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA, NoteTable
 from fastassoc.ports import Still, written_ids
 from fastassoc.reports import Report
@@ -31,6 +31,7 @@ from fastassoc.snapshot import Segment
 from fastassoc.sound import check_tables
 from fastassoc.state import Operation, State, StateView
 from fastassoc.storecare import Verification, check_manifests
+from fastassoc.text import TextIndex
 from fastassoc.vectorcache import choice_of, index_of, mapped, members_at
 from fastassoc.vectors import Choice
 
@@ -137,10 +138,31 @@ class Store:
     def _restore(self, pointer: Pointer) -> State:
         manifest = manifest_of(self._journal, pointer)
         with unfit_is_damage(pointer.manifest, "its segments make no state"):
-            tables = self._tables(manifest, parts_of(manifest, pointer.manifest))
+            parts = parts_of(manifest, pointer.manifest)
+            tables = self._tables(manifest, parts)
             check_state(manifest["state"])
             check_tables(tables, manifest["state"])
-            return State.restore(tables, manifest["state"], pointer.seq)
+            language = manifest["state"]["settings"]["language"]
+            kept = partial(self._texts, [*parts["notes"], *parts["dead"]], language)
+            return State.restore(tables, manifest["state"], pointer.seq, kept)
+
+    def _texts(
+        self, parts: Sequence[Segment], language: str, rows: int, make: Callable[[], TextIndex]
+    ) -> TextIndex:
+        """The index of a snapshot's texts, from the cache or made for it."""
+        key = texts_key(segment.name for segment in parts)
+        index = textcache.index_of(self._cache, key, language, rows, make)
+        self._withdraw(parts, key)
+        return index
+
+    def _withdraw(self, parts: Sequence[Segment], key: str) -> None:
+        """Leave in the cache nothing of segments that were swept before it was put there.
+
+        To look afterwards is enough: whoever sweeps them from here on sweeps the cache later.
+        """
+        if not disk.are_there(self.root, parts):
+            with suppress(OSError):  # the folder itself went
+                self._cache.drop(key)
 
     def _tables(
         self, manifest: dict[str, Any], parts: dict[str, list[Segment]]

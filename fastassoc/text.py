@@ -7,9 +7,9 @@ depend on the live texts alone, not on the order in which they were appended or 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,49 +21,15 @@ from fastassoc.kernels import reading
 from fastassoc.kernels.texts import FEW, Terms, Texts, best_texts
 from fastassoc.postings import Postings, PostingsView, list_sizes, zeros
 from fastassoc.scripts import characters, is_unspaced, pairs
-from fastassoc.words import STOP_WORDS, Stemmer, terms, written_terms
+from fastassoc.termnumbers import TermNumbers
+from fastassoc.words import terms, written_terms
 
 __all__ = ["Asked", "TextIndex", "TextView"]
 
-STOPPED = -1
+RULES = 1  # to be raised whenever other terms are counted in a text, or other numbers kept of them
 CHUNK = 4096  # texts tokenised at once; bounds the memory of an append
-CACHED = 1 << 20  # tokens remembered with their term
 NO_IDS, NO_IDF = np.empty(0, np.uint32), np.empty(0)
 NO_LISTS = Postings(with_values=False).view().lists
-
-
-class _Terms(dict[str, int]):
-    """Token to term id, STOPPED for a stop word; numbers a new stem at its first token."""
-
-    def __init__(self, language: str) -> None:
-        super().__init__()
-        self.stemmer = Stemmer(language)
-        self.stops: frozenset[str] = (
-            STOP_WORDS if self.stemmer.language.lower() == "english" else frozenset()
-        )
-        self.of_stem: dict[str, int] = {}
-        self.stems: list[str] = []
-        self.of_character: dict[str, list[int]] = {}  # terms that are or hold a lone character
-
-    def __missing__(self, token: str) -> int:
-        if token in self.stops:
-            term = STOPPED
-        else:
-            stem = self.stemmer.stem(token)
-            known = self.of_stem.get(stem)
-            if known is None:
-                term = len(self.stems)
-                self.stems.append(stem)
-                self.of_stem[stem] = term
-                if is_unspaced(token):
-                    for char in set(characters(token)):
-                        self.of_character.setdefault(char, []).append(term)
-            else:
-                term = known
-        if len(self) >= CACHED:
-            self.clear()
-        self[token] = term
-        return term
 
 
 class Asked(NamedTuple):
@@ -112,7 +78,7 @@ class TextView:
     lengths: NDArray[np.int32]
     removed: NDArray[np.int64]
     capitals: NDArray[np.int64]
-    _terms: _Terms
+    _terms: TermNumbers
 
     @property
     def n_terms(self) -> int:
@@ -335,9 +301,8 @@ class TextIndex:
     """
 
     def __init__(self, language: str) -> None:
-        self.language = language
         self.postings = Postings(with_values=True)
-        self._terms = _Terms(language)
+        self._terms = TermNumbers(language)
         self._lengths = Growable(np.int32)
         self._alive = Growable(np.uint8)
         self._n_live = 0
@@ -357,6 +322,55 @@ class TextIndex:
     def nbytes(self) -> int:
         """Bytes of the arrays, without the table of stems."""
         return self.postings.nbytes + len(self._lengths) * 5 + self._removed.nbytes
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that the index is, for `from_arrays`; nothing in it changes afterwards."""
+        stems = "".join(stem + "\n" for stem in self._terms.stems)  # no token holds a new line
+        return {
+            **self.postings.arrays(),
+            "lengths": self._lengths.array,
+            "alive": self._alive.array.copy(),
+            "removed": self._removed,
+            "uppers": self._uppers.array,
+            "capitals": self._capitals,
+            "stems": np.frombuffer(stems.encode(), np.uint8),
+        }
+
+    @classmethod
+    def from_arrays(cls, language: str, arrays: Mapping[str, NDArray[Any]]) -> TextIndex:
+        """The index that `arrays` gave, in the same language; the arrays are never written to.
+
+        Raises
+        ------
+        InvalidInput
+            They do not belong together.
+
+        Examples
+        --------
+        >>> index = TextIndex("english")
+        >>> index.append(["The flaky calls failed."])
+        >>> TextIndex.from_arrays("english", index.arrays()).view().query("calling")
+        [('call', 1)]
+        """
+        new = cls(language)
+        new.postings = Postings.from_arrays(arrays, with_values=True)
+        stems = arrays["stems"].tobytes().decode().split("\n")[:-1]
+        new._terms = TermNumbers(language, stems)
+        for name in ("lengths", "uppers"):
+            getattr(new, f"_{name}").replace(arrays[name])
+        new._alive.replace(arrays["alive"].copy())  # the one that is written to
+        new._removed, new._capitals = arrays["removed"], arrays["capitals"]
+        rows, terms = new.postings.n_rows, new.postings.n_terms
+        found = (len(new._lengths), len(new._alive), len(new._uppers), len(new._capitals))
+        if found != (rows, rows, arrays["flat"].size, terms) or len(stems) != terms:
+            raise InvalidInput(
+                f"a text index: found {found} and {len(stems)} stems, expected "
+                f"{rows} rows of {terms} terms."
+            )
+        live = new._alive.array != 0
+        new._n_live = int(live.sum())
+        new._total_length = int(new._lengths.array[live].sum(dtype=np.int64))
+        return new
 
     def append(self, texts: Sequence[str]) -> None:
         """Index texts; their rows continue after the last one."""

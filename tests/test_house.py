@@ -50,7 +50,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "notes": TOOLS | {"chains", "metadata", "retention", "sessions"},
     "retention": TOOLS,
     "concepts": TOOLS | {"extract", "mentions"},
-    "text": TOOLS,
+    "termnumbers": {"scripts", "words"},
+    "text": TOOLS | {"termnumbers"},
     "mentionindex": TOOLS,
     "links": TOOLS | {"linkpairs", "linkruns", "linkview", "packed"},
     "cues": TOOLS | {"linkpairs", "links"},
@@ -99,6 +100,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "journal": {"journal", "errors", "files", "formats"},
     "snapshot": {"errors", "files", "manifest", "parquet"},
     # the verbs
+    "textcache": {"cache", "text"},
     "vectorcache": {"cache", "indexed", "space", "state", "vectors"},
     "ports": {"cache", "errors", "indexed", "notes", "state", "vectorcache", "vectors"},
     "named": {"errors", "journal", "snapshot"},
@@ -106,7 +108,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "storecare": {"errors", "files", "journal", "paths", "snapshot", "named", "state"},
     "store": TOOLS
     | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes", "cache"}
-    | {"indexed", "shapes", "sound", "vectorcache", "vectors"},
+    | {"indexed", "shapes", "sound", "text", "textcache", "vectorcache", "vectors"},
     "shapes": {"errors"},
     "sound": {"errors", "notes", "shapes"},
     "pieces": TOOLS

@@ -85,11 +85,11 @@ def taken(stage: Stage) -> Image:
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Stores of a few vectors keep them in the cache, as those of many thousands do."""
-    from fastassoc import handle, vectors
+    """Stores of a few vectors and texts keep them in the cache, as those of many thousands do."""
+    from fastassoc import handle, textcache, vectors
 
-    before, build = vectors.EXACT_BELOW, vectors.VectorIndex.build
-    vectors.EXACT_BELOW = handle.EXACT_BELOW = 16
+    before, build, texts = vectors.EXACT_BELOW, vectors.VectorIndex.build, textcache.KEPT_FROM
+    vectors.EXACT_BELOW = handle.EXACT_BELOW = textcache.KEPT_FROM = 16
 
     def exact(matrix: Any, **options: Any) -> Any:  # so few are no worth to any other index
         return build(matrix, **{**options, "exact_below": before})
@@ -99,6 +99,7 @@ def cached() -> Iterator[None]:
         yield
     finally:
         vectors.EXACT_BELOW = handle.EXACT_BELOW = before
+        textcache.KEPT_FROM = texts
         vectors.VectorIndex.build = build  # type: ignore[method-assign]
 
 

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastassoc as fa
-from fastassoc import vectors
+from fastassoc import textcache, vectors
 
 from . import layer
 from .power import LOTS, Power, Recorder
@@ -180,9 +180,11 @@ def embedded(mem: Any, path: Path) -> None:
 def cached(mem: Any, path: Path) -> None:
     mem.write_batch(rows(40))
     mem.snapshot()
-    with fa.open(path):  # maps the vectors of the snapshot
-        pass
-    assert any((path / "cache").glob("*.bin"))
+    with fa.open(path) as other:  # maps the vectors of the snapshot
+        other.read(CANARY)
+    held = {file.name.partition("-")[0] for file in (path / "cache").glob("*.bin")}
+    assert held == {"text", "vector", "vectors"}
+    assert any("text" in hit for hit in found(path / "cache"))
 
 
 WAYS: dict[str, Way] = {
@@ -219,6 +221,7 @@ def test_l23_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, after: str
 ) -> None:
     monkeypatch.setattr(vectors, "EXACT_BELOW", 20)
+    monkeypatch.setattr(textcache, "KEPT_FROM", 3)
     path = tmp_path / "s.fa"
     with small():
         with fa.open(path) as mem:
