@@ -180,6 +180,7 @@ class Store:
             rows = sum(segment.rows for segment in parts["vectors"])
             read = partial(self._live, parts["vectors"], dead)
             tables["vectors"] = mapped(self._cache, key, rows, read)
+            self._withdraw([*parts["vectors"], *parts["dead"]], key)
         for kind, schema in (("notes", NOTES_SCHEMA), ("notestate", NOTESTATE_SCHEMA)):
             tables[kind] = completed(tables.get(kind), schema)
         return tables
@@ -272,6 +273,8 @@ class Store:
                 name = vectors_key(segment.name for segment in manifest["segments"])
                 made = index_of(self._cache, name, floor, view, members)
                 self._index = index_key(pointer, view, floor), made
+                parts = parts_of(manifest, pointer.manifest)
+                self._withdraw([*parts["vectors"], *parts["dead"]], name)
         return self._index[1] if self._index is not None and covers(pointer, view) else None
 
     def choice(self, view: StateView, floor: float) -> Choice | None:

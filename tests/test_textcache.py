@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_indexes
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -356,3 +357,44 @@ def test_nothing_is_put_there_behind_a_vacuum(store: Path, monkeypatch: pytest.M
         assert entries(store) == now
         assert "n3" not in str(answers(mem))
     assert entries(store) == now
+
+
+@pytest.mark.parametrize("way", ["array", "index"])
+def test_no_vectors_are_put_there_behind_a_vacuum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """As above, of what is made of vectors while a store is opened, and for a read."""
+    small_indexes.shrink("ivf", monkeypatch.setattr, monkeypatch.setitem)
+    path, vectors = tmp_path / "s.fa", small_indexes.clustered(300).tolist()
+    with fa.open(path) as mem:
+        mem.write_batch([{"id": f"n{n}", "text": "x", "vector": v} for n, v in enumerate(vectors)])
+        mem.snapshot()
+    keep = getattr(Cache, way)
+    now: list[str] = []
+
+    def held() -> list[str]:
+        return sorted(file.name for file in (path / "cache").glob("*.bin"))
+
+    def late(cache: Cache, kind: str, key: str, *given_: Any, **more: Any) -> Any:
+        place = 0 if way == "array" else 1
+        make = given_[place]
+
+        def slow() -> Any:
+            made = make()
+            monkeypatch.setattr(Cache, way, keep)
+            with fa.open(path) as mem:
+                mem.forget(["n3"])
+                mem.vacuum()
+            with fa.open(path) as mem:
+                mem.read(vector=vectors[0])
+            now.extend(held())
+            return made
+
+        steps = (*given_[:place], slow, *given_[place + 1 :])
+        return keep(cache, kind, key, *steps, **more)
+
+    monkeypatch.setattr(Cache, way, late)
+    with fa.open(path) as mem:
+        mem.read(vector=vectors[0])
+    assert now
+    assert held() == now
