@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fastassoc.errors import InvalidInput
+from fastassoc.footer import row_groups
 
 __all__ = ["BadFile", "normal", "parse_schema", "read", "schema_text", "write"]
 
@@ -193,7 +195,10 @@ def write(table: pa.Table, sink: Any, *, plain: bool = False) -> bool:
         for start in range(0, table.num_rows, size):
             # one chunk a column, so that pages do not depend on how the table came
             writer.write_table(table.slice(start, size).combine_chunks(), row_group_size=size)
-    return plain or _expanded(writer.writer.metadata) <= max(FREE, RATIO * int(sink.tell()))
+    made = writer.writer.metadata
+    groups = [made.row_group(number) for number in range(made.num_row_groups)]
+    chunks = (group.column(place) for group in groups for place in range(group.num_columns))
+    return plain or _expanded(chunks) <= max(FREE, RATIO * int(sink.tell()))
 
 
 def _group_rows(schema: pa.Schema) -> int:
@@ -214,36 +219,36 @@ def _group_rows(schema: pa.Schema) -> int:
 # -- reading -------------------------------------------------------------------------------------
 
 
-def _footer(data: pa.Buffer) -> None:
-    """Look at the footer's raw bytes before a parser does."""
+def _footer(data: pa.Buffer) -> bytes:
+    """The footer's raw bytes, looked at before a parser does."""
     size = len(data)
     if size < 12 or data[:4].to_pybytes() != b"PAR1" or data[size - 4 :].to_pybytes() != b"PAR1":
         raise BadFile("it is not a Parquet file")
     length = int.from_bytes(data[size - 8 : size - 4].to_pybytes(), "little")
     if length > size - 12:
         raise BadFile(f"its footer claims {length} bytes of {size}")
-    if b"ARROW:" in data[size - 8 - length : size - 8].to_pybytes():
+    footer: bytes = data[size - 8 - length : size - 8].to_pybytes()
+    if b"ARROW:" in footer:
         raise BadFile("it names Arrow extension types or a schema of its own")
+    return footer
 
 
-def _expanded(meta: pq.FileMetaData) -> int:
-    """Bound from above what the file says it expands to; refuse encodings that hide it."""
+def _expanded(chunks: Iterable[Any]) -> int:
+    """Bound from above what columns say they expand to; refuse encodings that hide it."""
     total = 0
-    for group in range(meta.num_row_groups):
-        for index in range(meta.num_columns):
-            chunk = meta.row_group(group).column(index)
-            kind = chunk.physical_type
-            if kind == "BYTE_ARRAY":
-                # a dictionary would let one long value stand for millions
-                if not set(chunk.encodings) <= {"PLAIN", "RLE", "BIT_PACKED"}:
-                    raise BadFile(f"column {chunk.path_in_schema} has a refused encoding")
-                total += chunk.total_uncompressed_size + 8 * chunk.num_values
-            elif kind in WIDTHS:
-                total += max(chunk.total_uncompressed_size, WIDTHS[kind] * chunk.num_values)
-            else:
-                raise BadFile(f"column {chunk.path_in_schema} has the refused type {kind}")
-            if chunk.total_uncompressed_size < 0 or chunk.num_values < 0:
-                raise BadFile(f"column {chunk.path_in_schema} declares a negative size")
+    for chunk in chunks:
+        kind = chunk.physical_type
+        if kind == "BYTE_ARRAY":
+            # a dictionary would let one long value stand for millions
+            if not set(chunk.encodings) <= {"PLAIN", "RLE", "BIT_PACKED"}:
+                raise BadFile(f"column {chunk.path_in_schema} has a refused encoding")
+            total += chunk.total_uncompressed_size + 8 * chunk.num_values
+        elif kind in WIDTHS:
+            total += max(chunk.total_uncompressed_size, WIDTHS[kind] * chunk.num_values)
+        else:
+            raise BadFile(f"column {chunk.path_in_schema} has the refused type {kind}")
+        if chunk.total_uncompressed_size < 0 or chunk.num_values < 0:
+            raise BadFile(f"column {chunk.path_in_schema} declares a negative size")
     return total
 
 
@@ -281,7 +286,7 @@ def read(data: bytes | mmap.mmap, rows: int, schema: str) -> pa.Table:
         The bytes are not what they must be.
     """
     held = _memory(data)
-    _footer(held)
+    footer = _footer(held)
     target = parse_schema(schema)
     try:
         file = pq.ParquetFile(
@@ -290,10 +295,12 @@ def read(data: bytes | mmap.mmap, rows: int, schema: str) -> pa.Table:
             thrift_container_size_limit=1 << 20,
         )
         meta = file.metadata
-        groups = [meta.row_group(group).num_rows for group in range(meta.num_row_groups)]
-        if meta.num_rows != rows or sum(groups) != rows or any(count < 0 for count in groups):
+        groups = row_groups(footer, meta.schema)
+        counts = [group.num_rows for group in groups]
+        if meta.num_rows != rows or sum(counts) != rows or any(count < 0 for count in counts):
             raise BadFile(f"found {meta.num_rows} rows, expected {rows}")
-        size, limit = _expanded(meta), max(FREE, RATIO * len(data))
+        size = _expanded(chunk for group in groups for chunk in group.columns)
+        limit = max(FREE, RATIO * len(data))
         if size > limit:
             raise BadFile(f"{len(data)} bytes would expand to {size}, expected <= {limit}")
         flat = pa.schema(

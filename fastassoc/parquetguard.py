@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from fastassoc.errors import InvalidInput
+from fastassoc.footer import footer_of, page_header, row_groups
 
 __all__ = ["check_footer"]
 
@@ -36,20 +37,22 @@ def check_footer(
     Raises
     ------
     InvalidInput
-        Rows or bytes are out of all proportion to the file's size.
+        Rows or bytes are out of all proportion to the file's size, or the footer is damaged.
     """
     if metadata.num_rows > max(FREE_ROWS, ROWS_A_BYTE * size):
         raise InvalidInput(
             f"{name} is refused: it declares {metadata.num_rows:,} rows in {size:,} bytes."
         )
+    try:
+        groups = row_groups(footer_of(raw), metadata.schema)
+    except ValueError as error:
+        raise InvalidInput(f"{name} is no whole parquet file: {error}.") from None
     step = STEP
-    for group in range(metadata.num_row_groups):
-        held = metadata.row_group(group)
-        for place in range(held.num_columns):
-            chunk = held.column(place)
+    for group in groups:
+        for chunk in group.columns:
             path = chunk.path_in_schema
             if columns is None or any(path == c or path.startswith(c + ".") for c in columns):
-                step = min(step, _rows_at_once(name, chunk, held.num_rows, size, raw))
+                step = min(step, _rows_at_once(name, chunk, group.num_rows, size, raw))
     return step
 
 
@@ -92,13 +95,13 @@ def longest_value(chunk: Any, raw: Any) -> int:
     """At most how many bytes a value takes that the file need not repeat; 0 for no such value."""
     if "DELTA_BYTE_ARRAY" in chunk.encodings:  # a value may be any part of the one before
         return int(chunk.total_uncompressed_size)
-    if not chunk.has_dictionary_page or not chunk.dictionary_page_offset:
+    if not chunk.dictionary_page_offset:
         return 0
     raw.seek(chunk.dictionary_page_offset)
     begin = raw.read(256)
     try:
-        unpacked, packed, header = _page_header(begin)
-    except (ValueError, IndexError):
+        unpacked, packed, header = page_header(begin)
+    except ValueError:
         return int(chunk.total_uncompressed_size)
     if not 0 <= unpacked <= DICTIONARY or not 0 <= packed <= chunk.total_compressed_size:
         return int(chunk.total_uncompressed_size)
@@ -124,54 +127,3 @@ def _longest(page: bytes) -> int:
     if at != len(page):
         raise ValueError("the page is torn")
     return longest
-
-
-def _page_header(data: bytes) -> tuple[int, int, int]:
-    """Unpacked and packed size that a page declares, and the length of its header (Thrift)."""
-    at = 0
-    sizes = {}
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-            shift += 7
-
-    def skip(kind: int) -> None:
-        if kind in (4, 5, 6):
-            varint()
-        elif kind == 12:
-            fields()
-        elif kind not in (1, 2):  # a bool is its own type
-            raise ValueError(f"unexpected type {kind} in a page header")
-
-    def fields(top: bool = False) -> None:
-        nonlocal at
-        field = 0
-        while (byte := data[at]) != 0:
-            at += 1
-            delta, kind = byte >> 4, byte & 15
-            if delta:
-                field += delta
-            else:
-                number = varint()
-                field = (number >> 1) ^ -(number & 1)
-            if top and kind == 5:
-                number = varint()
-                sizes[field] = (number >> 1) ^ -(number & 1)
-            else:
-                skip(kind)
-        at += 1
-
-    fields(top=True)
-    if sizes.get(1) != 2:  # a dictionary page
-        raise ValueError("no dictionary page")
-    try:
-        return sizes[2], sizes[3], at
-    except KeyError:
-        raise ValueError("no sizes in a page header") from None

@@ -75,7 +75,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "rows": TOOLS | {"concepts", "few", "vectorfield"},
     "mapping": TOOLS | {"rows"},
     "arrowguard": {"errors"},
-    "parquetguard": {"errors"},
+    "parquetguard": {"errors", "footer"},
     "parts": {"errors"},
     "lines": TOOLS | {"parts", "rows"},
     "sources": TOOLS | {"arrowguard", "lines", "parquetguard", "parts"},
@@ -95,7 +95,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "control": TOOLS | TABLES | {"state", "answers", "embed", "joining", "reader", "tagging"},
     # the disk moves Arrow tables and bytes, and knows no note and no link
     "files": {"errors"},
-    "parquet": {"errors"},
+    "footer": set(),
+    "parquet": {"errors", "footer"},
     "manifest": {"errors", "files", "formats", "parquet"},
     "journal": {"journal", "errors", "files", "formats"},
     "snapshot": {"errors", "files", "manifest", "parquet"},

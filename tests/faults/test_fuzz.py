@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow.ipc
 import pytest
 
 import fastassoc as fa
-from fastassoc import errors, moving
+from fastassoc import errors, moving, parquet
 from fastassoc.journal import Draft, Journal
 from fastassoc.sources import sources
 
@@ -112,6 +113,21 @@ def test_a_damaged_arrow_file_is_checked_before_it_is_used(tmp_path: Path) -> No
     path.write_bytes(data.replace(offsets, offsets[:-4] + (1 << 20).to_bytes(4, "little")))
     with fa.Memory() as mem, pytest.raises(errors.InvalidInput, match="cannot be read"):
         mem.ingest(str(path))
+
+
+def test_a_footer_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
+    """pyarrow ended the process, where its columns were asked for one by one."""
+    sink = io.BytesIO()
+    parquet.write(parquet.normal(pa.table({"text": ["one", None]})), sink)
+    optional, required = (bytes((0x25, kind, 0x18, 4)) + b"text" for kind in (2, 0))
+    data = sink.getvalue()
+    assert data.count(optional) == 1
+    data = data.replace(optional, required)  # whose sizes tell of levels that it has not
+    with pytest.raises(parquet.BadFile, match="cannot be parsed"):
+        parquet.read(data, 2, "text string")
+    (tmp_path / "rows.parquet").write_bytes(data)
+    with fa.Memory() as mem, pytest.raises(errors.InvalidInput, match="cannot be read"):
+        mem.ingest(str(tmp_path / "rows.parquet"))
 
 
 # -- files that expand -----------------------------------------------------------------------------
