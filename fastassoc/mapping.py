@@ -254,8 +254,20 @@ class Fields:
 
 
 def _values(column: Column) -> list[Any]:
-    found: list[Any] = plain_strings(one_array(column)).to_pylist()
+    """A column's values; bytes, which every field refuses, where a text is no UTF-8."""
+    array = plain_strings(one_array(column))
+    try:
+        found: list[Any] = array.to_pylist()
+    except UnicodeDecodeError:
+        found = [_value(one) for one in array]
     return found
+
+
+def _value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError as error:
+        return bytes(error.object)
 
 
 def _read(read: Callable[[str], Any], text: Any) -> Any:

@@ -73,15 +73,15 @@ class Rejects:
         if part.lines:
             held["line"] = part.lines[place]
         held["reason"] = reason
-        if part.table is None:
-            found = raw(part.rows[place])
-        else:
-            found = part.table.slice(place, 1).to_pylist()[0]
-        try:
+        try:  # to read a text that is no UTF-8, too
+            if part.table is None:
+                found = raw(part.rows[place])
+            else:
+                found = part.table.slice(place, 1).to_pylist()[0]
             text = json.dumps(jsonable(found), allow_nan=False)
         except (TypeError, ValueError, RecursionError):
             text = "null"
-        if found is None or len(text) > RAW_BYTES or text == "null":
+        if len(text) > RAW_BYTES or text == "null":
             return compact(held)
         return f'{compact(held)[:-1]},"data":{text}}}'
 

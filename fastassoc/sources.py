@@ -204,9 +204,9 @@ def _open_table_file(source: Source, file: Any) -> None:
             source._read = lambda columns: _from_reader(
                 source, _ipc_reader(source, file) if again else reader, columns, plain
             )
-    except (OSError, pa.ArrowException) as error:
+        source.columns, source.types = list(schema.names), [str(kind) for kind in schema.types]
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:  # of names, the last
         raise InvalidInput(f"{source.name} is no whole {source.format} file: {error}") from None
-    source.columns, source.types = list(schema.names), [str(kind) for kind in schema.types]
 
 
 class _opened:  # noqa: N801

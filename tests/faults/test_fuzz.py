@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.ipc
+import pyarrow.parquet
 import pytest
 
 import fastassoc as fa
@@ -128,6 +129,50 @@ def test_a_footer_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.parquet").write_bytes(data)
     with fa.Memory() as mem, pytest.raises(errors.InvalidInput, match="cannot be read"):
         mem.ingest(str(tmp_path / "rows.parquet"))
+
+
+NO_TEXT = pa.array([b"one", b"\xff\xfe"]).view(pa.string())
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table({"text": NO_TEXT}),
+        pa.table({"text": ["one", "two"], "concepts": NO_TEXT}),
+        pa.table({"text": ["one", "two"], "more": NO_TEXT}),
+        pa.table({"text": ["one", "two"], "more": NO_TEXT.dictionary_encode()}),
+        pa.table({"text": ["one", "two"], "more": pa.ListArray.from_arrays([0, 1, 2], NO_TEXT)}),
+    ],
+)
+def test_a_row_whose_text_is_no_utf8_is_refused_alone(tmp_path: Path, table: pa.Table) -> None:
+    """Python's error came through, of some fields and of the file of rejects."""
+    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
+    with fa.open(tmp_path / "s.fa") as mem:
+        report = mem.ingest(
+            str(tmp_path / "rows.parquet"), metadata_columns="rest", max_rejects=1.0
+        )
+        assert (report.written, report.rejected) == (1, 1)
+        ((row, _),) = report.reasons
+        assert row == 1
+        assert report.rejects_file is not None
+        (line,) = Path(report.rejects_file).read_text().splitlines()
+        assert json.loads(line)["source_row"] == 1
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "arrows"])
+def test_a_column_whose_name_is_no_utf8_is_refused(tmp_path: Path, kind: str) -> None:
+    """Python's error came through."""
+    path = tmp_path / f"rows.{kind}"
+    table = pa.table({"text": ["one"], "other": ["two"]})
+    if kind == "parquet":
+        pyarrow.parquet.write_table(table, path, store_schema=False)
+    else:
+        make = {"arrow": pyarrow.ipc.new_file, "arrows": pyarrow.ipc.new_stream}[kind]
+        with make(path, table.schema) as out:
+            out.write_table(table)
+    path.write_bytes(path.read_bytes().replace(b"other", b"\xff" * 5))
+    with fa.Memory() as mem, pytest.raises(errors.InvalidInput, match="no whole"):
+        mem.ingest(str(path))
 
 
 # -- files that expand -----------------------------------------------------------------------------
