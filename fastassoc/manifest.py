@@ -16,6 +16,7 @@ import xxhash
 from fastassoc import files, parquet
 from fastassoc.errors import CorruptStore, FormatTooNew, InvalidInput, StoreError, StoreNotFound
 from fastassoc.formats import FORMAT
+from fastassoc.jsontext import loads
 
 __all__ = [
     "FORMAT",
@@ -156,7 +157,7 @@ def write_manifest(
     try:
         full["segments"] = [asdict(segment) for segment in content["segments"]]
         text = json.dumps(full, allow_nan=False, sort_keys=True, indent=1)
-        data = text.encode()  # lone surrogates stand escaped in it
+        data = text.encode()
         _structure(_loads(data, name), name)
     except (KeyError, TypeError, ValueError, RecursionError, CorruptStore) as error:
         raise InvalidInput(f"the manifest cannot be written as given: {error!r}.") from error
@@ -262,8 +263,8 @@ def _no_constant(text: str) -> NoReturn:
 
 def _loads(data: bytes, name: str) -> Any:
     try:
-        return json.loads(data.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        return loads(data.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
+    except ValueError as error:
         raise CorruptStore(name, f"it is not JSON as written by a store ({error})") from error
 
 

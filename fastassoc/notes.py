@@ -19,6 +19,7 @@ from fastassoc.batch import NOTE_COLUMNS, NoteBatch
 from fastassoc.chains import Chains
 from fastassoc.columns import ArrowColumn, Growable
 from fastassoc.errors import CorruptStore
+from fastassoc.jsontext import loads
 from fastassoc.kernels.notes import prefixes
 from fastassoc.metadata import MetadataIndex
 from fastassoc.postings import Postings, PostingsView
@@ -26,7 +27,14 @@ from fastassoc.retention import NoteStates, StatesView
 from fastassoc.sessions import Sessions
 from fastassoc.settings import RetentionRule
 
-__all__ = ["DEFAULT_IMPORTANCE", "NOTES_SCHEMA", "Note", "NoteTable", "NotesView"]
+__all__ = [
+    "DEFAULT_IMPORTANCE",
+    "NOTES_SCHEMA",
+    "Note",
+    "NoteTable",
+    "NotesView",
+    "metadata_of",
+]
 
 DEFAULT_DOMAIN = "general"
 DEFAULT_IMPORTANCE = 0.5
@@ -345,11 +353,9 @@ class NoteTable:
 
     def metadata(self, row: int) -> dict[str, Any]:
         """A note's metadata; an empty dict where it has none."""
-        text = self.metadata_updates.get(row) or self.plain["metadata"][row]
-        try:
-            return json.loads(text) if text else {}
-        except ValueError as error:  # no writer of ours made it
-            raise CorruptStore("notes", f"metadata of {self.ids[row]!r} is no JSON") from error
+        return metadata_of(
+            self.ids[row], self.metadata_updates.get(row) or self.plain["metadata"][row]
+        )
 
     def check_metadata(self) -> None:
         """Raise CorruptStore where a live note's metadata cannot be read."""
@@ -541,6 +547,17 @@ class RowLookup:
                 self._upto = max(self._upto, n_rows)
         found = self._rows.get(hash(value), ())
         return [row for row in found if row < n_rows and self._value(row) == value]
+
+
+def metadata_of(note: str, text: str | None) -> dict[str, Any]:
+    """What a note's metadata say, given as they are kept; an empty dict where there are none."""
+    try:
+        found = loads(text) if text else {}
+    except ValueError:
+        found = None
+    if type(found) is not dict:  # no writer of ours made it
+        raise CorruptStore("notes", f"metadata of {note!r} is no JSON object")
+    return found
 
 
 def text_prefixes(texts: pa.Array) -> NDArray[np.uint64]:

@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fastassoc.columns import Growable, Pages, PagesView
+from fastassoc.errors import InvalidInput
+from fastassoc.jsontext import loads
 from fastassoc.kernels.retention import DAY, overdue, retentions
 
 if TYPE_CHECKING:
@@ -349,7 +351,7 @@ class NoteStates:
         if "sessions" in held:
             told = held["sessions"].take(pa.array(known["sessions"])).to_pylist()
             for row, text in zip(index[known["sessions"]].tolist(), told, strict=True):
-                self._sessions[row] = tuple(json.loads(text))
+                self._sessions[row] = _named(text)
         if "tier" in held:
             self.cool(index[known["tier"]])
         self._view = None
@@ -361,6 +363,13 @@ class NoteStates:
         _, importance, _, _, code = page[place].tolist()
         code = code if category is None else PROMOTED
         page[place] = (stability, importance, last_access, accesses, code)
+
+
+def _named(text: str) -> tuple[str, ...]:
+    names = loads(text)
+    if type(names) is not list or not all(type(name) is str for name in names):
+        raise InvalidInput(f"sessions: found {text[:40]!r}, expected a list of names.")
+    return tuple(names)
 
 
 def codes(categories: pa.Array | Sequence[str | None] | None, n: int) -> NDArray[np.uint8]:

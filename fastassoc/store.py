@@ -21,6 +21,7 @@ from fastassoc.cache import Cache
 from fastassoc.errors import CorruptStore, StoreError, StoreExists, StoreNotFound
 from fastassoc.indexed import Indexed
 from fastassoc.journal import Behind, Draft, Entry, Journal, Pointer, Transaction
+from fastassoc.jsontext import loads
 from fastassoc.named import SPANNED, bulk_segments, manifest_of, parts_of, texts_key, vectors_key
 from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA, NoteTable
 from fastassoc.ports import Still, written_ids
@@ -423,7 +424,7 @@ def unfit_is_damage(file: str, doing: str) -> Iterator[None]:
 
 def operation_of(root: Path, entry: Entry) -> Operation:
     """The operation of a journal's row, its notes from the row or from a bulk segment."""
-    body = json.loads(entry.body)
+    body = loads(entry.body)
     check_operation(entry.kind, entry.at, body)
     batch = None
     if "segment" in body:

@@ -39,6 +39,7 @@ from fastassoc.exported import (
     read_export,
     vector_text,
 )
+from fastassoc.notes import metadata_of
 from fastassoc.points import PointsView
 from fastassoc.state import State
 
@@ -205,7 +206,7 @@ def _note_row(
             row[field] = note[field]
     metadata = changes.metadata.get(name) or note["metadata"]
     if metadata is not None:
-        row["metadata"] = json.loads(metadata)
+        row["metadata"] = metadata_of(name, metadata)
     if changes.valence.get(name):
         row["valence"] = changes.valence[name]
     if name in changes.older:

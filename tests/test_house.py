@@ -16,13 +16,14 @@ ROOT = Path(__file__).parents[1] / "fastassoc"
 FILES = sorted(ROOT.rglob("*.py"))
 
 TOOLS = {"errors", "settings", "kernels", "words", "times", "fields", "columns", "batch", "reports"}
-TOOLS |= {"postings", "scripts"}
+TOOLS |= {"postings", "scripts", "jsontext"}
 TABLES = {"notes", "concepts", "text", "links", "mentionindex", "cues"}
 INTAKE = {"batches", "dryrun", "mapping", "parts", "rejects", "rows", "sources"}
 ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may import
     "errors": set(),
     "settings": {"errors"},
     "formats": set(),
+    "jsontext": set(),
     "kernels": {"kernels"},
     "scripts": set(),
     "words": {"errors", "scripts"},
@@ -65,7 +66,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "state": TOOLS | TABLES | {"changes", "digests", "indexed", "points", "space"},
     "joining": TOOLS | {"state", "tagging"},
     "exported": TOOLS | {"concepts"},
-    "transfer": TOOLS | {"cues", "exported", "points", "state"},
+    "transfer": TOOLS | {"cues", "exported", "notes", "points", "state"},
     # what callers bring
     "ids": set(),
     "vectorfield": TOOLS,
@@ -97,7 +98,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "files": {"errors"},
     "footer": set(),
     "parquet": {"errors", "footer"},
-    "manifest": {"errors", "files", "formats", "parquet"},
+    "manifest": {"errors", "files", "formats", "jsontext", "parquet"},
     "journal": {"journal", "errors", "files", "formats"},
     "snapshot": {"errors", "files", "manifest", "parquet"},
     # the verbs

@@ -16,9 +16,11 @@ import pytest
 import fastassoc as fa
 from fastassoc import errors, moving, parquet
 from fastassoc.journal import Draft, Journal
+from fastassoc.manifest import manifest_digest, read_manifest, write_manifest
 from fastassoc.sources import sources
 
 from . import fuzz
+from .test_damage import put, sealed_anew
 
 SEED = int(os.environ.get("FASTASSOC_SEED", "1"))
 
@@ -57,6 +59,11 @@ def test_a_move_whose_first_notes_get_no_vector_is_the_same_after_a_snapshot(
         assert mem._state.digest() == digest
 
 
+SKIP = {"on_duplicate": "skip"}
+LEDGER = {"key": "k", "final": False}
+RATED = {"amount": 0.5, "outcome": 0.5}
+
+
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
@@ -68,6 +75,10 @@ def test_a_move_whose_first_notes_get_no_vector_is_the_same_after_a_snapshot(
         ("embedder", {"embedder": "e"}),
         ("no such kind", {}),
         ("configure", {"changes": {"hop_factor": "x"}}),
+        ("write", {"rows": [{"id": "a", "text": "A.", "concepts": ["\ud800"]}]} | SKIP),
+        ("write", {"rows": [{"id": "a", "text": "A."}], "ingest": {"\udfff": 1} | LEDGER} | SKIP),
+        ("feedback", {"asked": [["a", "A"]], "names": [["b", "B\udc00"]], "used": []} | RATED),
+        ("embedder", {"embedder": {"name": "\ud800", "dim": 3}}),
     ],
 )
 def test_an_operation_that_makes_no_sense_is_damage(
@@ -90,6 +101,44 @@ def test_an_operation_that_makes_no_sense_is_damage(
     with fa.open(tmp_path / "whole.fa") as mem:
         assert [note.text for note in mem.recent()] == ["Tea."]
     assert before
+
+
+def test_a_manifest_with_a_lone_surrogate_is_damage(tmp_path: Path) -> None:
+    """Its hash fits, and a digest and the next snapshot raised Python's error."""
+    content: dict[str, Any] = {"store": "s", "created_at": 0, "settings": {}, "counts": {}}
+    content |= {"segments": [], "previous": None, "embedder": None}
+    good = write_manifest(tmp_path, 1, {**content, "state": {"ingests": {"\U0001f375": 1}}})
+    assert read_manifest(tmp_path, *good)["state"] == {"ingests": {"\U0001f375": 1}}
+    with pytest.raises(errors.InvalidInput, match="lone surrogate"):
+        write_manifest(tmp_path, 2, {**content, "state": {"ingests": {"\ud83c": 1}}})
+    file = tmp_path / good[0]
+    file.write_bytes(file.read_bytes().replace(b"\\udf75", b"oops"))
+    with pytest.raises(errors.CorruptStore, match="lone surrogate"):
+        read_manifest(tmp_path, good[0], manifest_digest(tmp_path, good[0]))
+
+
+@pytest.mark.parametrize(
+    ("sessions", "metadata"),
+    [('["\\ud800"]', "{}"), ("[7]", "{}"), ('{"s": 1}', "{}"), ("[" * 100_000, "{}"), ('"s"', "{}")]
+    + [('["s"]', text) for text in ('{"a": "\\ud800"}', "7", "[" * 100_000, "[]", "x")],
+)
+def test_json_in_a_segment_that_is_none_of_ours_is_damage(
+    tmp_path: Path, sessions: str, metadata: str
+) -> None:
+    """Python's errors came through at a digest, a filter and an export."""
+    path = tmp_path / "s.fa"
+    with fa.open(path, settings=fa.Settings.cognitive()) as mem:
+        mem.write("Tea.", id="n1")
+        mem.read("tea", reinforce=True, session="s")
+        mem.snapshot()
+    sealed_anew(path, "notestate", put("sessions", sessions))
+    sealed_anew(path, "notes", put("metadata", metadata))
+    assert not fa.verify(path).ok
+    with pytest.raises(errors.CorruptStore), fa.open(path) as mem:
+        mem.read("tea", where={"a": 1})
+    if sessions == '["s"]':
+        with fa.open(path) as mem, pytest.raises(errors.CorruptStore):
+            list(mem.export_lines())
 
 
 @pytest.mark.parametrize("pack", ["gz", "bz2", "zst"])
