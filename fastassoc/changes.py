@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fastassoc.batch import NoteBatch
 from fastassoc.concepts import Vocabulary
 from fastassoc.cues import Cues, term_codes
+from fastassoc.errors import InvalidInput
 from fastassoc.importing import concept_ends, cue_ends, import_notes, note_ends, with_links
 from fastassoc.kernels.links import keys_between, pair_keys
 from fastassoc.links import Changed, LinkMatrix, keys_of
@@ -138,7 +139,9 @@ class Changes:
         if rule == "cosine" and tags is not None:
             seqs, weights = (half.to_numpy() for half in tags.flatten().flatten())
             newer = np.repeat(rows, tags.value_lengths().fill_null(0).to_numpy())
-            older = np.searchsorted(self.notes.seq.array, seqs)
+            older = self._rows_of(seqs)
+            if not ((older < newer) & np.isfinite(weights)).all():
+                raise InvalidInput("a session's link leads to no earlier note, or has no weight.")
             return self.note_links.write(keys_of(newer, older), at, weights)
         return Changed(0, 0, 0)
 
@@ -233,9 +236,9 @@ class Changes:
 
     def _teach_notes(self, rows: Sequence[int], amount: float, outcome: float, at: int) -> Changed:
         """Add to the link of each pair of rows; a NaN outcome leaves its valence."""
-        if (amount == 0.0 and math.isnan(outcome)) or len(rows) < 2:
+        ends = np.array(sorted(set(rows)), np.uint64)
+        if (amount == 0.0 and math.isnan(outcome)) or len(ends) < 2:
             return Changed(0, 0, 0)
-        ends = np.array(sorted(rows), np.uint64)
         first, second = np.triu_indices(len(ends), 1)
         keys = ends[first] << np.uint64(32) | ends[second]
         return self.note_links.teach(
@@ -270,11 +273,19 @@ class Changes:
 
     def _apply_reembed(self, operation: Operation) -> Report:
         body = operation.body
-        rows = np.searchsorted(self.notes.seq.array, body["seqs"]).tolist()
+        rows = self._rows_of(body["seqs"])
         flat = np.frombuffer(operation.vectors or b"", "<f4").astype(np.float32)
         matrix = flat.reshape(len(rows), body["embedder"]["dim"])
-        self.space.stage(body["embedder"], rows, matrix, body["through"])
+        self.space.stage(body["embedder"], rows.tolist(), matrix, body["through"])
         return Report(updated=len(rows), position=self.position)
+
+    def _rows_of(self, seqs: Sequence[int]) -> NDArray[np.int64]:
+        """The rows of notes by their sequences."""
+        known = self.notes.seq.array
+        rows = known.searchsorted(seqs)
+        if len(rows) and not (rows.max() < len(known) and (known[rows] == seqs).all()):
+            raise InvalidInput("a sequence is that of no note.")
+        return rows
 
     def _apply_reembedded(self, operation: Operation) -> Report:
         self.space.finish(operation.body["embedder"], self.position)
@@ -290,7 +301,9 @@ class Changes:
 
     def _pair(self, body: Mapping[str, Any], *, create: bool) -> NDArray[np.uint64]:
         ids = sorted(self._names([body["a"], body["b"]], create=create))
-        return np.array([ids[0] << 32 | ids[1]] if len(ids) == 2 else [], np.uint64)
+        if len(ids) == 2:
+            return one_pair(*ids)
+        return np.array([], np.uint64)
 
     def _apply_link(self, operation: Operation) -> Report:
         amount = operation.body["amount"]
@@ -309,7 +322,7 @@ class Changes:
         return Report(position=self.position, **changes(made))
 
     def _note_pair(self, body: Mapping[str, Any]) -> NDArray[np.uint64]:
-        return keys_of([self.notes.rows[body["a"]]], [self.notes.rows[body["b"]]])
+        return one_pair(*sorted(self.notes.rows[body[end]] for end in ("a", "b")))
 
     def _cue(
         self, body: Mapping[str, Any], *, create: bool
@@ -440,6 +453,13 @@ class Changes:
         held[table.column("a").to_numpy()] = True
         held[table.column("b").to_numpy()] = True
         return held
+
+
+def one_pair(low: int, high: int) -> NDArray[np.uint64]:
+    """The key of a pair of ids, uint64 [1]."""
+    if low == high:
+        raise InvalidInput("a link joins two, not one with itself.")
+    return np.array([low << 32 | high], np.uint64)
 
 
 def both(one: Changed, other: Changed) -> Changed:

@@ -6,6 +6,7 @@ Their hashes say that they are what was written; this says that our own writers 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from sys import float_info
 from typing import Any
 
 from fastassoc.errors import InvalidInput
@@ -13,6 +14,8 @@ from fastassoc.errors import InvalidInput
 __all__ = ["FIRST", "LAST", "check_operation", "check_state"]
 
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # microseconds of years 1 to 9999
+MOST = 1 << 62  # of what is counted
+LARGEST = 1e12  # step of a weight
 Check = Callable[[Any], bool]
 
 
@@ -65,9 +68,29 @@ def moment(value: Any) -> bool:
     return type(value) is int and FIRST <= value <= LAST
 
 
+def counted(value: Any) -> bool:
+    """An integer from 0 that may grow."""
+    return type(value) is int and 0 <= value <= MOST
+
+
 def real(value: Any) -> bool:
-    """A number."""
-    return type(value) in (int, float)
+    """A number that may be added to a weight."""
+    return type(value) in (int, float) and -LARGEST <= value <= LARGEST
+
+
+def finite(value: Any) -> bool:
+    """A number that a column of reals holds."""
+    return type(value) in (int, float) and -float_info.max <= value <= float_info.max
+
+
+def signed(value: Any) -> bool:
+    """A number from -1 to 1."""
+    return type(value) in (int, float) and -1 <= value <= 1
+
+
+def share(value: Any) -> bool:
+    """A number from 0 to 1."""
+    return type(value) in (int, float) and 0 <= value <= 1
 
 
 def flag(value: Any) -> bool:
@@ -85,6 +108,11 @@ def texts(value: Any) -> bool:
     return type(value) is list and all(type(one) is str for one in value)
 
 
+def distinct(value: Any) -> bool:
+    """A list of strings, each once."""
+    return texts(value) and len(set(value)) == len(value)
+
+
 def wholes(value: Any) -> bool:
     """A list of integers."""
     return type(value) is list and all(whole(one) for one in value)
@@ -97,7 +125,7 @@ def spelled(value: Any) -> bool:
 
 def names(value: Any) -> bool:
     """Names, each with its spelling."""
-    return type(value) is list and all(spelled(one) for one in value)
+    return table((2, text))(value)
 
 
 def end(value: Any) -> bool:
@@ -105,9 +133,9 @@ def end(value: Any) -> bool:
     return text(value) or spelled(value)
 
 
-def layer(value: Any) -> bool:
-    """Which links."""
-    return value in ("concept", "note", "cue")
+def among(*known: str) -> Check:
+    """One of some strings."""
+    return lambda value: type(value) is str and value in known
 
 
 def maybe(check: Check) -> Check:
@@ -143,25 +171,53 @@ def width(value: Any) -> bool:
     return type(value) is int and 0 < value < 1 << 24
 
 
-def listed(value: Any) -> bool:
-    """A list of lists, or of objects."""
-    return type(value) is list and all(type(one) in (list, dict) for one in value)
+def table(*kinds: tuple[int, Check]) -> Check:
+    """A list of lists: so many columns of each kind, looked at column by column."""
+    checks = [check for count, check in kinds for _ in range(count)]
+
+    def check(value: Any) -> bool:
+        if type(value) is not list or not set(map(type, value)) <= {list}:
+            return False
+        if not set(map(len, value)) <= {len(checks)}:
+            return False
+        return all(map(all, map(map, checks, zip(*value, strict=True))))
+
+    return check
 
 
-IMPORTED = ("notes?", "links?", "note_links?", "cue_links?")
 LEDGER: dict[str, Check] = {"key": text, "final": flag}
+BATCHES = fits(LEDGER | dict.fromkeys(("batch", "rows_done", "rejected"), counted))
+PARTS = fits({**LEDGER, "part": whole, "position?": counted})
+
+
+def ledger(value: Any) -> bool:
+    """How far an ingest or an import has come."""
+    imports = type(value) is dict and str(value.get("key")).startswith("import:")
+    return (PARTS if imports else BATCHES)(value)
+
+
 embedder = fits({"name": text, "dim": width})
-ledger = fits(LEDGER)
-row = fits(
-    {
-        "id": text,
-        "text": text,
-        "created_at?": moment,
-        "concepts?": texts,
-        "spelled?": texts,
-        "subjects?": wholes,
-    }
-)
+ROW: dict[str, Check] = {
+    "id": text,
+    "text": text,
+    "created_at?": moment,
+    "importance?": share,
+    "concepts?": distinct,
+    "spelled?": texts,
+    "subjects?": wholes,
+    "extracted?": flag,
+    "vector?": flag,
+}
+STATE_OF: dict[str, Check] = {
+    "stability?": share,
+    "last_access?": moment,
+    "accesses?": counted,
+    "sessions?": texts,
+}
+EXPORTED = {**ROW, "written_at": moment, "valence?": signed, "state?": fits(STATE_OF)}
+LINK = (3, finite), (1, counted), (2, moment)
+layer = among("concept", "note", "cue")
+TERM: dict[str, Check] = {"term?": among("concept", "stem"), "stems?": texts}
 
 BODIES: dict[str, dict[str, Check]] = {
     "create": {"settings": mapping},
@@ -169,36 +225,51 @@ BODIES: dict[str, dict[str, Check]] = {
     "purge": {},
     "configure": {"changes": mapping},
     "write": {
-        "on_duplicate": lambda value: value in ("skip", "replace", "error"),
-        "rows?": many(row),
+        "on_duplicate": among("skip", "replace", "error"),
+        "rows?": many(fits(ROW)),
         "segment?": mapping,
         "ingest?": maybe(ledger),
     },
     "ingest": {"ingest": ledger},
-    "import": {"ingest": ledger, "concepts?": names, **dict.fromkeys(IMPORTED, listed)},
+    "import": {
+        "ingest": ledger,
+        "store?": fits(
+            {
+                "settings": mapping,
+                "embedder": maybe(embedder),
+                "dim": maybe(width),
+                "time": maybe(moment),
+            }
+        ),
+        "concepts?": names,
+        "notes?": many(fits(EXPORTED)),
+        "links?": table((2, text), *LINK),
+        "note_links?": table((2, text), *LINK),
+        "cue_links?": table((1, among("concept", "stem")), (2, text), *LINK),
+    },
     "feedback": {
         "asked": names,
         "names": names,
         "used": texts,
         "amount": real,
-        "outcome": real,
+        "outcome": signed,
         "share?": real,
         "together?": real,
         "stems?": texts,
     },
     "reinforce": {"direct": texts, "associated": texts, "amount": real, "session": maybe(text)},
     "tick": {"now": moment},
-    "link": {"layer": layer, "a": end, "b": end, "amount": real},
-    "unlink": {"layer": layer, "a": end, "b": end},
-    "forget": {"ids": texts},
-    "update": {"id": text, "metadata": maybe(text)},
+    "link": {"layer": layer, "a": end, "b": end, "amount": real, **TERM},
+    "unlink": {"layer": layer, "a": end, "b": end, **TERM},
+    "forget": {"ids": distinct},
+    "update": {"id": text, "metadata": text},
     "embedder": {"embedder": embedder},
     "reembed": {"embedder": embedder, "seqs": wholes, "through": whole},
     "reembedded": {"embedder": embedder},
 }
 span = fits({"name": text, "after": whole, "through": whole})
 STATE: dict[str, Check] = {
-    "next_seq": lambda value: whole(value) and value >= 0,
+    "next_seq": counted,
     "concept_ids": lambda value: whole(value) and 0 <= value < 1 << 32,
     "stem_ids?": lambda value: whole(value) and 0 <= value < 1 << 32,
     "time": lambda value: value == 0 or moment(value),

@@ -237,7 +237,7 @@ def next_part(state: State, whole: Exported) -> tuple[dict[str, Any], bytes | No
     ledger = state.ingests.get(whole.key)
     if ledger is not None:
         place = int(ledger["part"]) + 1
-        if ledger["position"] != state.position:
+        if ledger.get("position") != state.position:
             raise InvalidInput(
                 "the store was changed after an import into it had been cut off, so it cannot go "
                 "on: import into a new store."

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
@@ -62,6 +64,8 @@ def test_a_move_whose_first_notes_get_no_vector_is_the_same_after_a_snapshot(
 SKIP = {"on_duplicate": "skip"}
 LEDGER = {"key": "k", "final": False}
 RATED = {"amount": 0.5, "outcome": 0.5}
+IMPORT = {"ingest": {"key": "import:2:k", "part": 0, "final": False}}
+EXPORTED = {"id": "a", "text": "A.", "written_at": 0}
 
 
 @pytest.mark.parametrize(
@@ -79,6 +83,30 @@ RATED = {"amount": 0.5, "outcome": 0.5}
         ("write", {"rows": [{"id": "a", "text": "A."}], "ingest": {"\udfff": 1} | LEDGER} | SKIP),
         ("feedback", {"asked": [["a", "A"]], "names": [["b", "B\udc00"]], "used": []} | RATED),
         ("embedder", {"embedder": {"name": "\ud800", "dim": 3}}),
+        ("write", {"rows": [{"id": "a", "text": "A.", "concepts": ["a", "a"]}]} | SKIP),
+        ("write", {"rows": [{"id": "a", "text": "A.", "importance": -0.5}]} | SKIP),
+        ("write", {"rows": [{"id": "a", "text": "A.", "extracted": [[]]}]} | SKIP),
+        ("write", {"rows": [{"id": "a", "text": "A."}], "ingest": {"key": "k"}} | SKIP),
+        ("forget", {"ids": ["n", "n"]}),
+        ("update", {"id": "n", "metadata": None}),
+        ("feedback", {"asked": [["a", 7]], "names": [["b", "B"]], "used": []} | RATED),
+        ("feedback", {"asked": [], "names": [["b", "B"]], "used": [], "amount": 1, "outcome": 2}),
+        ("link", {"layer": "concept", "a": ["a", "A"], "b": ["a", "A"], "amount": 1.0}),
+        ("link", {"layer": "concept", "a": ["a", "A"], "b": ["b", "B"], "amount": math.nan}),
+        ("link", {"layer": "note", "a": "n", "b": "n", "amount": 1.0}),
+        ("link", {"layer": "cue", "term": "stem", "a": "a", "b": "n", "amount": 1, "stems": [7]}),
+        ("reembed", {"embedder": {"name": "e", "dim": 3}, "seqs": [9], "through": 9}),
+        ("import", IMPORT | {"concepts": [["a", 7]]}),
+        ("import", IMPORT | {"concepts": [["a"]]}),
+        ("import", IMPORT | {"links": [["a", 7, 1.0, 1.0, 0.0, 1, 0, 0]]}),
+        ("import", IMPORT | {"links": [["a", "b", math.inf, 1.0, 0.0, 1, 0, 0]]}),
+        ("import", IMPORT | {"note_links": [["n", "n", 1.0, 1.0, 0.0, -1, 0, 0]]}),
+        ("import", IMPORT | {"cue_links": [["stem", 7, "n", 1.0, 1.0, 0.0, 1, 0, 0]]}),
+        ("import", IMPORT | {"notes": [{"id": "a", "text": "A.", "written_at": 0.5}]}),
+        ("import", IMPORT | {"notes": [{**EXPORTED, "valence": "good"}]}),
+        ("import", IMPORT | {"notes": [{**EXPORTED, "state": {"sessions": [7]}}]}),
+        ("import", IMPORT | {"notes": [{**EXPORTED, "state": {"accesses": 1 << 63}}]}),
+        ("import", IMPORT | {"store": {"settings": {}, "embedder": "e", "dim": 3, "time": 0}}),
     ],
 )
 def test_an_operation_that_makes_no_sense_is_damage(
@@ -87,10 +115,11 @@ def test_an_operation_that_makes_no_sense_is_damage(
     """Its hash fits, and Python's own errors came through, at the open or much later."""
     path = tmp_path / "s.fa"
     with fa.open(path) as mem:
-        mem.write("Tea.")
+        mem.write("Tea.", id="n")
         before = mem.verify(digest=True).digest
+    vectors = np.ones(3, "<f4").tobytes() if kind == "reembed" else None
     with Journal.open(path) as journal, journal.locked() as transaction:
-        transaction.append([Draft(None, kind, 0, json.dumps(body))])
+        transaction.append([Draft(None, kind, 0, json.dumps(body), vectors)])
     with pytest.raises(errors.CorruptStore, match=r"journal\.db: operation 3"):
         fa.open(path)
     ((file, reason),) = fa.verify(path).problems
