@@ -128,7 +128,12 @@ def state_of(pieces: Pieces, names: Iterable[pa.Table] = ()) -> tuple[State, lis
         Vocabularies of other snapshots: a concept's id never changes its meaning.
     """
     manifest = pieces.manifest
-    tables = {kind: pa.concat_tables(held) for kind, held in pieces.held.items()}
+    whole = {"notes": NOTES_SCHEMA, "notestate": NOTESTATE_SCHEMA}
+    tables = {
+        kind: pa.concat_tables(held) for kind, held in pieces.held.items() if kind not in whole
+    }
+    for kind, schema in whole.items():
+        tables[kind] = completed(pieces.held.get(kind, ()), schema)
     losses: list[Loss] = []
     summary = dict(manifest["state"])
     broken = {segment.kind for segment, _ in pieces.broken}
@@ -136,8 +141,6 @@ def state_of(pieces: Pieces, names: Iterable[pa.Table] = ()) -> tuple[State, lis
     for kind in ("notes", "vectors"):
         if kind in tables:
             tables[kind] = without(tables[kind], dead)
-    for kind, schema in (("notes", NOTES_SCHEMA), ("notestate", NOTESTATE_SCHEMA)):
-        tables[kind] = completed(tables.get(kind), schema)
     if broken:
         losses = [_told(manifest, segment, reason) for segment, reason in pieces.broken]
         losses += _fitted(tables, pieces, list(names))

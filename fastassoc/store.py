@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, TypeGuard
@@ -174,23 +173,20 @@ class Store:
             if kind not in SPANNED
         }
         dead = tables["dead"].column("seq")
-        if parts["notes"]:
-            tables["notes"] = self._live(parts["notes"], dead)
+        notes, states = self._live(parts["notes"], dead), tables.get("notestate")
+        tables["notes"] = completed(notes, NOTES_SCHEMA)
+        tables["notestate"] = completed([] if states is None else [states], NOTESTATE_SCHEMA)
         if parts["vectors"]:
             key = vectors_key(segment.name for segment in manifest["segments"])
             rows = sum(segment.rows for segment in parts["vectors"])
-            read = partial(self._live, parts["vectors"], dead)
+            read = lambda: pa.concat_tables(self._live(parts["vectors"], dead))  # noqa: E731
             tables["vectors"] = mapped(self._cache, key, rows, read)
             self._withdraw([*parts["vectors"], *parts["dead"]], key)
-        for kind, schema in (("notes", NOTES_SCHEMA), ("notestate", NOTESTATE_SCHEMA)):
-            tables[kind] = completed(tables.get(kind), schema)
         return tables
 
-    def _live(self, segments: Sequence[Segment], dead: pa.ChunkedArray) -> pa.Table:
-        """The rows of segments whose notes are not dead."""
-        return pa.concat_tables(
-            [without(disk.read_segment(self.root, segment), dead) for segment in segments]
-        )
+    def _live(self, segments: Sequence[Segment], dead: pa.ChunkedArray) -> list[pa.Table]:
+        """The rows of each segment whose notes are not dead."""
+        return [without(disk.read_segment(self.root, segment), dead) for segment in segments]
 
     def _replay(self, state: State | None, entries: Sequence[Entry]) -> State | None:
         for entry in entries:
@@ -452,14 +448,21 @@ def without(table: pa.Table, dead: pa.ChunkedArray) -> pa.Table:
     return table.filter(pc.invert(gone)) if pc.any(gone).as_py() else table
 
 
-def completed(table: pa.Table | None, schema: pa.Schema) -> pa.Table:
-    """The table with nulls in columns that an older format lacks; no table has no rows."""
-    if table is None:
-        return schema.empty_table()
-    for field in schema:
-        if field.name not in table.column_names:
-            table = table.append_column(field.name, pa.nulls(table.num_rows, field.type))
-    return table
+def completed(parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """The rows of tables, with nulls in columns that an older format lacks."""
+    whole = [
+        pa.table(
+            [
+                part.column(field.name)
+                if field.name in part.column_names
+                else pa.nulls(part.num_rows, field.type)
+                for field in schema
+            ],
+            names=schema.names,
+        )
+        for part in parts
+    ]
+    return pa.concat_tables(whole) if whole else schema.empty_table()
 
 
 def dumped(body: dict[str, Any]) -> str:

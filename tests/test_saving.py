@@ -299,9 +299,11 @@ def test_kinds_that_a_manifest_must_and_may_name() -> None:
 
 def test_columns_that_a_format_lacks_are_null() -> None:
     schema = pa.schema([("seq", pa.int64()), ("category", pa.string())])
-    assert completed(None, schema).num_rows == 0
-    table = completed(pa.table({"seq": [1, 2]}), schema)
-    assert table.to_pydict() == {"seq": [1, 2], "category": [None, None]}
+    assert completed([], schema).num_rows == 0
+    table = completed(
+        [pa.table({"seq": [1, 2]}), pa.table({"category": ["c"], "seq": [3]})], schema
+    )
+    assert table.to_pydict() == {"seq": [1, 2, 3], "category": [None, None, "c"]}
 
 
 def test_rows_of_dead_notes_are_left_out() -> None:

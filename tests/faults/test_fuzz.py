@@ -19,6 +19,7 @@ import fastassoc as fa
 from fastassoc import errors, moving, parquet
 from fastassoc.journal import Draft, Journal
 from fastassoc.manifest import manifest_digest, read_manifest, write_manifest
+from fastassoc.repair import repair_store
 from fastassoc.sources import sources
 
 from . import fuzz
@@ -124,8 +125,6 @@ def test_an_operation_that_makes_no_sense_is_damage(
         fa.open(path)
     ((file, reason),) = fa.verify(path).problems
     assert (file, "operation 3" in reason) == ("journal.db", True)
-    from fastassoc.repair import repair_store
-
     assert repair_store(path, tmp_path / "whole.fa").lost[0].count == 1
     with fa.open(tmp_path / "whole.fa") as mem:
         assert [note.text for note in mem.recent()] == ["Tea."]
@@ -168,6 +167,23 @@ def test_json_in_a_segment_that_is_none_of_ours_is_damage(
     if sessions == '["s"]':
         with fa.open(path) as mem, pytest.raises(errors.CorruptStore):
             list(mem.export_lines())
+
+
+def test_a_segment_without_a_later_column_stands_beside_new_ones(tmp_path: Path) -> None:
+    """Segments of notes were joined before columns that an older one lacks were filled in."""
+    path = tmp_path / "s.fa"
+    with fa.open(path) as mem:
+        mem.write_batch([{"id": "a", "text": "Tea."}, {"id": "b", "text": "Milk."}])
+        mem.snapshot()
+    sealed_anew(path, "notes", lambda table: table.drop_columns(["author"]))
+    with fa.open(path) as mem:
+        mem.write("Cup.", id="c", author="me")
+        mem.snapshot()
+        digest = mem._state.digest()
+    assert fa.verify(path, digest=True).digest == digest
+    with fa.open(path) as mem:
+        assert [mem.get(note).author for note in ("a", "b", "c")] == [None, None, "me"]
+    assert repair_store(path, tmp_path / "whole.fa").digest == digest
 
 
 @pytest.mark.parametrize("pack", ["gz", "bz2", "zst"])
