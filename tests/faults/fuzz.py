@@ -304,7 +304,10 @@ class Fuzz:
         told = self.tried(lambda: fa.verify(self.path, digest=True, timeout=1.0).ok)
         opened = self.tried(self.open_and_read)
         if opened is True:
-            self.tried(self.write)
+            written = self.tried(self.write)
+            require(
+                told is not True or written is None, f"nothing is wrong, a write says {written}"
+            )
             return "taken" if told is True else "taken, verify tells"
         require(told is not True, f"verify finds nothing, an open says {opened}")
         return "refused"
