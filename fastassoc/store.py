@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, TypeGuard
@@ -179,7 +180,10 @@ class Store:
         if parts["vectors"]:
             key = vectors_key(segment.name for segment in manifest["segments"])
             rows = sum(segment.rows for segment in parts["vectors"])
-            read = lambda: pa.concat_tables(self._live(parts["vectors"], dead))  # noqa: E731
+
+            def read() -> pa.Table:
+                return pa.concat_tables(self._live(parts["vectors"], dead))
+
             tables["vectors"] = mapped(self._cache, key, rows, read)
             self._withdraw([*parts["vectors"], *parts["dead"]], key)
         return tables

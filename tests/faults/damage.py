@@ -367,7 +367,8 @@ class Lab:
         require(state == made.model.digests.get(found), f"another state at operation {found}")
         if found == made.last:
             return "right, but a repeat counts twice" if known else "right"
-        require(case.what == "old together" and self.excused(case, found), f"ends at operation {found}")
+        excused = case.what == "old together" and self.excused(case, found)
+        require(excused, f"ends at operation {found}")
         return "right as it was, all rolled back"
 
     def named(self, error: FastAssocError, files: tuple[str, ...]) -> None:
