@@ -45,6 +45,7 @@ __all__ = [
 FIRST = 1024  # entries that the table begins with
 UNSIDED = 64  # runs that wait for the next view, at most
 RADIX = 512  # keys from which a radix sort gives their order quicker than NumPy's
+MOST = 1 << 62  # of a count, which grows
 _NONE = np.empty(0, np.float64)
 
 
@@ -557,6 +558,7 @@ def _packed(table: pa.Table, states: States) -> Packed:
     packed = states.coded(columns)
     if np.any(columns.a >= columns.b) or np.any(packed.keys[1:] <= packed.keys[:-1]):
         raise InvalidInput("links must be sorted by (a, b), each once, with a < b.")
-    if np.any(packed.int_rows[:, 0] < 0) or not np.isfinite(packed.real_rows).all():
+    counts = packed.int_rows[:, 0]
+    if np.any((counts < 0) | (counts > MOST)) or not np.isfinite(packed.real_rows).all():
         raise InvalidInput("links must have counts from 0 and finite weights.")
     return packed

@@ -25,7 +25,7 @@ from fastassoc.named import parts_of
 from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA
 from fastassoc.shapes import check_state
 from fastassoc.snapshot import Segment
-from fastassoc.sound import check_tables
+from fastassoc.sound import check_tables, check_vectors
 from fastassoc.state import State
 from fastassoc.store import completed, without
 
@@ -148,6 +148,9 @@ def state_of(pieces: Pieces, names: Iterable[pa.Table] = ()) -> tuple[State, lis
             summary |= {"moving": None, "moved_through": -1}  # the move begins anew
     check_state(summary)
     check_tables(tables, summary)
+    for kind in ("vectors", "vectors-next"):
+        if kind in tables:
+            check_vectors(tables[kind], kind)
     state = State.restore(tables, summary, manifest["seq"])
     if "links-concept" in broken:
         state.links = written_links(state.view().notes, state.settings)

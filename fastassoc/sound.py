@@ -15,11 +15,15 @@ from numpy.typing import NDArray
 
 from fastassoc.errors import InvalidInput
 from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA
-from fastassoc.shapes import FIRST, LAST
+from fastassoc.shapes import FIRST, LAST, MOST
 
-__all__ = ["check_tables"]
+__all__ = ["check_tables", "check_vectors"]
 
 TIMES = ("created_at", "written_at", "last_access", "updated_at")
+RANGES = {
+    "notes": {"importance": (0.0, 1.0)},
+    "notestate": {"valence": (-1.0, 1.0), "stability": (0.0, 1.0), "accesses": (0, MOST)},
+}
 
 
 def check_tables(tables: Mapping[str, pa.Table], state: Mapping[str, Any]) -> None:
@@ -46,6 +50,9 @@ def check_tables(tables: Mapping[str, pa.Table], state: Mapping[str, Any]) -> No
         for name in TIMES:
             if name in table.column_names:
                 _times(table.column(name), f"{kind}.{name}")
+    for kind, columns in RANGES.items():
+        for name, (low, high) in columns.items():
+            _within(tables[kind].column(name), low, high, f"{kind}.{name}")
     named = np.zeros(state["concept_ids"], np.bool_)
     known = _numbers(tables["vocabulary"], "id")
     if len(known) and int(known.max()) >= len(named):
@@ -69,20 +76,39 @@ def check_tables(tables: Mapping[str, pa.Table], state: Mapping[str, Any]) -> No
         raise InvalidInput("notestate: it tells of a note that is not there")
     for kind in ("vectors", "vectors-next"):
         if kind in tables:
-            _check_vectors(tables[kind], kind)
+            _ascending(_numbers(tables[kind], "seq"), kind)
+
+
+def check_vectors(table: pa.Table, kind: str) -> None:
+    """Refuse vectors that no writer takes: reads divide by their lengths.
+
+    Not for those that the cache maps, which were looked at before they went into it.
+
+    Raises
+    ------
+    InvalidInput
+        One is missing or zero, or holds NaN or an infinity.
+    """
+    column = table.column("vector")
+    for chunk in column.chunks:
+        flat = np.asarray(chunk.flatten().to_numpy(zero_copy_only=False))
+        matrix = flat.reshape(len(chunk), column.type.list_size)  # fails where one is missing
+        if len(matrix):
+            most = np.maximum(matrix.max(axis=1), -matrix.min(axis=1))
+            if not ((most > 0.0) & (most < np.inf)).all():
+                raise InvalidInput(f"{kind}: a vector is zero, NaN or infinite")
+
+
+def _within(column: Any, low: float, high: float, where: str) -> None:
+    good = pc.and_(pc.greater_equal(column, low), pc.less_equal(column, high))
+    if pc.all(good).as_py() is False:  # None where there is no number
+        raise InvalidInput(f"{where}: a number is not from {low} to {high}")
 
 
 def _times(column: Any, where: str) -> None:
     ends = pc.min_max(column).as_py()
     if ends["min"] is not None and not FIRST <= ends["min"] <= ends["max"] <= LAST:
         raise InvalidInput(f"{where}: a time is beyond every calendar")
-
-
-def _check_vectors(table: pa.Table, kind: str) -> None:
-    _ascending(_numbers(table, "seq"), kind)
-    column = table.column("vector")
-    if column.null_count or any(chunk.flatten().null_count for chunk in column.chunks):
-        raise InvalidInput(f"{kind}: a vector is missing")
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[Any]:

@@ -29,7 +29,7 @@ from fastassoc.reports import Report
 from fastassoc.settings import Settings
 from fastassoc.shapes import check_operation, check_state
 from fastassoc.snapshot import Segment
-from fastassoc.sound import check_tables
+from fastassoc.sound import check_tables, check_vectors
 from fastassoc.state import Operation, State, StateView
 from fastassoc.storecare import Verification, check_manifests
 from fastassoc.text import TextIndex
@@ -180,13 +180,16 @@ class Store:
         if parts["vectors"]:
             key = vectors_key(segment.name for segment in manifest["segments"])
             rows = sum(segment.rows for segment in parts["vectors"])
-
-            def read() -> pa.Table:
-                return pa.concat_tables(self._live(parts["vectors"], dead))
-
-            tables["vectors"] = mapped(self._cache, key, rows, read)
+            tables["vectors"] = mapped(self._cache, key, rows, partial(self._vectors, parts, dead))
             self._withdraw([*parts["vectors"], *parts["dead"]], key)
+        if "vectors-next" in tables:
+            check_vectors(tables["vectors-next"], "vectors-next")
         return tables
+
+    def _vectors(self, parts: dict[str, list[Segment]], dead: pa.ChunkedArray) -> pa.Table:
+        table = pa.concat_tables(self._live(parts["vectors"], dead))
+        check_vectors(table, "vectors")
+        return table
 
     def _live(self, segments: Sequence[Segment], dead: pa.ChunkedArray) -> list[pa.Table]:
         """The rows of each segment whose notes are not dead."""

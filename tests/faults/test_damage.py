@@ -164,6 +164,15 @@ def put(name: str, value: Any, kind: Any = None) -> Any:
         ("vocabulary", put("id", 4_000_000_000)),
         ("vocabulary", lambda table: table.slice(1)),
         ("vectors", put("vector", None)),
+        ("vectors", put("vector", [0.0, -0.0, 0.0])),
+        ("vectors", put("vector", [1.0, float("nan"), 0.0])),
+        ("vectors", put("vector", [1.0, 0.0, float("-inf")])),
+        ("notes", put("importance", -0.5)),
+        ("notes", put("importance", float("nan"))),
+        ("notestate", put("valence", 2.0)),
+        ("notestate", put("stability", float("nan"))),
+        ("notestate", put("accesses", 2**63 - 1)),
+        ("links-concept", put("count", 2**63 - 1)),
     ],
 )
 def test_l31_tables_that_do_not_fit_one_another_are_damage(
@@ -174,6 +183,7 @@ def test_l31_tables_that_do_not_fit_one_another_are_damage(
     path = Stage(tmp_path / "made").path
     with fa.open(path) as mem:
         mem.write("Milk.", id="m", concepts=["milk", "tea"], vector=[1.0, 2.0, 3.0])
+        mem.read("milk", reinforce=True)
         mem.snapshot()
     sealed_anew(path, kind, lambda table: table)
     assert fa.verify(path).ok
