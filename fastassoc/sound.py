@@ -13,12 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fastassoc.batch import NOTE_COLUMNS
 from fastassoc.errors import InvalidInput
 from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA
 from fastassoc.shapes import FIRST, LAST, MOST
 
-__all__ = ["check_tables", "check_vectors"]
+__all__ = ["check_bulk", "check_tables", "check_vectors"]
 
+BULK = {name: kind for name, kind in NOTE_COLUMNS.items() if name != "tags"} | {
+    "concepts": pa.list_(pa.string()),
+    "spelled": pa.list_(pa.string()),
+    "subject": pa.list_(pa.bool_()),
+    "extracted": pa.bool_(),
+    "tag_to": pa.list_(pa.int64()),
+    "tag_weight": pa.list_(pa.float64()),
+}
 TIMES = ("created_at", "written_at", "last_access", "updated_at")
 RANGES = {
     "notes": {"importance": (0.0, 1.0)},
@@ -77,6 +86,39 @@ def check_tables(tables: Mapping[str, pa.Table], state: Mapping[str, Any]) -> No
     for kind in ("vectors", "vectors-next"):
         if kind in tables:
             _ascending(_numbers(tables[kind], "seq"), kind)
+
+
+def check_bulk(table: pa.Table) -> None:
+    """Refuse a bulk segment that no write makes; vectors are looked at where they are added.
+
+    Raises
+    ------
+    InvalidInput
+        A column is missing, unknown or of another type, or holds nulls or what is out of range.
+    """
+    for name in ("id", "text", "concepts", "extracted"):
+        if name not in table.column_names or table.column(name).null_count:
+            raise InvalidInput(f"bulk: column {name} is missing or holds nulls")
+    concepts = table.column("concepts")
+    for name in table.column_names:
+        column = table.column(name)
+        if name == "vector":
+            fits = pa.types.is_fixed_size_list(column.type)
+            fits = fits and column.type.value_type == pa.float32()
+        else:
+            fits = column.type == BULK.get(name)
+        if not fits:
+            raise InvalidInput(f"bulk: found the column {name} of type {column.type}")
+        if name == "importance":
+            _within(column, 0.0, 1.0, "bulk.importance")
+        if name in TIMES:
+            _times(column, f"bulk.{name}")
+        if pa.types.is_list(column.type) and pc.list_flatten(column).null_count:
+            raise InvalidInput(f"bulk: column {name} holds lists with nulls")
+        if name in ("spelled", "subject") and not pc.list_value_length(column).equals(
+            pc.list_value_length(concepts)
+        ):
+            raise InvalidInput(f"bulk: column {name} does not fit the concepts")
 
 
 def check_vectors(table: pa.Table, kind: str) -> None:

@@ -29,7 +29,7 @@ from fastassoc.reports import Report
 from fastassoc.settings import Settings
 from fastassoc.shapes import check_operation, check_state
 from fastassoc.snapshot import Segment
-from fastassoc.sound import check_tables, check_vectors
+from fastassoc.sound import check_bulk, check_tables, check_vectors
 from fastassoc.state import Operation, State, StateView
 from fastassoc.storecare import Verification, check_manifests
 from fastassoc.text import TextIndex
@@ -431,7 +431,9 @@ def operation_of(root: Path, entry: Entry) -> Operation:
     check_operation(entry.kind, entry.at, body)
     batch = None
     if "segment" in body:
-        batch = NoteBatch.from_table(disk.read_segment(root, Segment(**body["segment"])))
+        table = disk.read_segment(root, Segment(**body["segment"]))
+        check_bulk(table)
+        batch = NoteBatch.from_table(table)
     elif "rows" in body:
         batch = NoteBatch.from_rows(body["rows"], entry.vectors)
     return Operation(entry.kind, entry.at, body, entry.op_id, batch, entry.vectors)

@@ -112,7 +112,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes", "cache"}
     | {"indexed", "shapes", "sound", "text", "textcache", "vectorcache", "vectors"},
     "shapes": {"errors"},
-    "sound": {"errors", "notes", "shapes"},
+    "sound": {"batch", "errors", "notes", "shapes"},
     "pieces": TOOLS
     | {"concepts", "control", "linkruns", "named", "notes", "shapes", "snapshot", "sound", "state"}
     | {"store"},

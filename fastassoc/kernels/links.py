@@ -863,7 +863,7 @@ def _pair_keys(flat: Array, ptr: Array) -> Array:
     Parameters
     ----------
     flat : uint32[m]
-        The rows' ids, distinct within a row.
+        The rows' ids, distinct within a row; no id is paired with itself.
     ptr : int64[n + 1]
         Row i is ``flat[ptr[i]:ptr[i + 1]]``.
 
@@ -884,8 +884,8 @@ def _pair_keys(flat: Array, ptr: Array) -> Array:
                 second = np.uint64(flat[j])
                 low, high = min(first, second), max(first, second)
                 out[used] = (low << _HALF) | high
-                used += 1
-    return out
+                used += low != high
+    return out[:used]
 
 
 pair_keys = jit(_pair_keys)

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from fastassoc import errors, moving, parquet
 from fastassoc.journal import Draft, Journal
 from fastassoc.manifest import manifest_digest, read_manifest, write_manifest
 from fastassoc.repair import repair_store
+from fastassoc.snapshot import write_segment
 from fastassoc.sources import sources
 
 from . import fuzz
@@ -129,6 +131,58 @@ def test_an_operation_that_makes_no_sense_is_damage(
     with fa.open(tmp_path / "whole.fa") as mem:
         assert [note.text for note in mem.recent()] == ["Tea."]
     assert before
+
+
+BULK: dict[str, Any] = {
+    "id": ["a", "b"],
+    "text": ["A.", "B."],
+    "concepts": [["x", "y"], []],
+    "extracted": [False, True],
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"text": [1, 2]},
+        {"text": ["A.", None]},
+        {"domain": [1, 2]},
+        {"author": [0.5, 0.5]},
+        {"importance": [-0.5, 0.5]},
+        {"created_at": [0, 2**62]},
+        {"concepts": [["x", None], []]},
+        {"concepts": [[1], [2]]},
+        {"concepts": [["x", "y"], None]},
+        {"spelled": [["X"], ["Y"]]},
+        {"subject": [[True, None], []]},
+        {"extracted": [0, 1]},
+        {"vector": pa.array([[1.0], [0.0]], pa.list_(pa.float32(), 1))},
+        {"vector": pa.array([[1, 2], [3, 4]], pa.list_(pa.int32(), 2))},
+        {"other": [1, 2]},
+        None,
+    ],
+)
+def test_a_bulk_segment_that_makes_no_sense_is_damage(
+    tmp_path: Path, change: dict[str, Any] | None
+) -> None:
+    """Its columns went into the tables as they came; Python's errors came at the next digest."""
+    path = tmp_path / "s.fa"
+    with fa.open(path) as mem:
+        mem.write("Tea.")
+    table = pa.table({**BULK, **({"concepts": [["x", "x"], ["y"]]} if change is None else change)})
+    segment = asdict(write_segment(path, "bulk", table))
+    body = json.dumps({"segment": segment} | SKIP)
+    with Journal.open(path) as journal, journal.locked() as transaction:
+        transaction.append([Draft(None, "write", 0, body)])
+    if change is None:  # a name twice is no other name's link
+        with fa.open(path) as mem:
+            mem.snapshot()
+            digest = mem._state.digest()
+        assert fa.verify(path, digest=True).digest == digest
+    else:
+        assert not fa.verify(path, digest=True).ok
+        with pytest.raises(errors.CorruptStore, match=r"journal\.db: operation 3"):
+            fa.open(path)
 
 
 def test_a_manifest_with_a_lone_surrogate_is_damage(tmp_path: Path) -> None:
