@@ -45,7 +45,7 @@ __all__ = [
 FIRST = 1024  # entries that the table begins with
 UNSIDED = 64  # runs that wait for the next view, at most
 RADIX = 512  # keys from which a radix sort gives their order quicker than NumPy's
-MOST = 1 << 62  # of a count, which grows
+GROWN = (1 << 63) - (1 << 32)  # of a count, to which more is added
 _NONE = np.empty(0, np.float64)
 
 
@@ -559,6 +559,6 @@ def _packed(table: pa.Table, states: States) -> Packed:
     if np.any(columns.a >= columns.b) or np.any(packed.keys[1:] <= packed.keys[:-1]):
         raise InvalidInput("links must be sorted by (a, b), each once, with a < b.")
     counts = packed.int_rows[:, 0]
-    if np.any((counts < 0) | (counts > MOST)) or not np.isfinite(packed.real_rows).all():
+    if np.any((counts < 0) | (counts > GROWN)) or not np.isfinite(packed.real_rows).all():
         raise InvalidInput("links must have counts from 0 and finite weights.")
     return packed

@@ -146,7 +146,7 @@ def state_of(pieces: Pieces, names: Iterable[pa.Table] = ()) -> tuple[State, lis
         losses += _fitted(tables, pieces, list(names))
         if "vectors-next" in broken:
             summary |= {"moving": None, "moved_through": -1}  # the move begins anew
-    check_state(summary)
+    check_state(summary, manifest["seq"])
     check_tables(tables, summary)
     for kind in ("vectors", "vectors-next"):
         if kind in tables:

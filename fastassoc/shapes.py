@@ -14,8 +14,10 @@ from fastassoc.errors import InvalidInput
 __all__ = ["FIRST", "LAST", "check_operation", "check_state"]
 
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # microseconds of years 1 to 9999
-MOST = 1 << 62  # of what is counted
+MOST = 1 << 62  # of what an operation counts
+GROWN = (1 << 63) - (1 << 32)  # and of what many have added to
 LARGEST = 1e12  # step of a weight
+FREE_IDS, IDS_AN_OPERATION = 1 << 26, 1 << 20
 Check = Callable[[Any], bool]
 
 
@@ -28,9 +30,12 @@ def check_operation(kind: str, at: int, body: Any) -> None:
     _check(BODIES[kind], body, "its body")
 
 
-def check_state(state: Any) -> None:
-    """Refuse what no manifest keeps as its state; raises InvalidInput."""
+def check_state(state: Any, seq: int) -> None:
+    """Refuse what no manifest of a snapshot at `seq` keeps as its state; raises InvalidInput."""
     _check(STATE, state, "state")
+    for name in ("concept_ids", "stem_ids"):
+        if state.get(name, 0) > FREE_IDS + IDS_AN_OPERATION * seq:  # each takes memory, live or not
+            raise InvalidInput(f"{name}: found {state[name]:,}, more than {seq:,} operations give")
     for kind in ("notes", "vectors"):
         after = -1
         for span in state.get(kind, ()):
@@ -269,7 +274,7 @@ BODIES: dict[str, dict[str, Check]] = {
 }
 span = fits({"name": text, "after": whole, "through": whole})
 STATE: dict[str, Check] = {
-    "next_seq": counted,
+    "next_seq": lambda value: whole(value) and 0 <= value < GROWN,
     "concept_ids": lambda value: whole(value) and 0 <= value < 1 << 32,
     "stem_ids?": lambda value: whole(value) and 0 <= value < 1 << 32,
     "time": lambda value: value == 0 or moment(value),

@@ -5,7 +5,7 @@ Kernels trust numbers of concepts and rows: one out of range would reach beyond 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from fastassoc.batch import NOTE_COLUMNS
 from fastassoc.errors import InvalidInput
 from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA
-from fastassoc.shapes import FIRST, LAST, MOST
+from fastassoc.shapes import FIRST, GROWN, LAST
 
-__all__ = ["check_bulk", "check_tables", "check_vectors"]
+__all__ = ["check_bulk", "check_span", "check_spans", "check_tables", "check_vectors"]
 
 BULK = {name: kind for name, kind in NOTE_COLUMNS.items() if name != "tags"} | {
     "concepts": pa.list_(pa.string()),
@@ -31,8 +31,23 @@ BULK = {name: kind for name, kind in NOTE_COLUMNS.items() if name != "tags"} | {
 TIMES = ("created_at", "written_at", "last_access", "updated_at")
 RANGES = {
     "notes": {"importance": (0.0, 1.0)},
-    "notestate": {"valence": (-1.0, 1.0), "stability": (0.0, 1.0), "accesses": (0, MOST)},
+    "notestate": {"valence": (-1.0, 1.0), "stability": (0.0, 1.0), "accesses": (0, GROWN)},
 }
+
+
+def check_spans(state: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a state whose spans are not those of the segments with these names, by kind."""
+    for kind, held in names.items():
+        if [span["name"] for span in state.get(kind, ())] != held:
+            raise InvalidInput(f"the spans of {kind} are not those of its segments")
+
+
+def check_span(table: pa.Table, span: Mapping[str, Any], kind: str) -> None:
+    """Refuse a segment with rows beyond its span: the next snapshot goes by the span."""
+    seqs = _numbers(table, "seq")
+    _ascending(seqs, kind)
+    if len(seqs) and not span["after"] < seqs[0] <= seqs[-1] <= span["through"]:
+        raise InvalidInput(f"{kind}: a sequence is beyond the segment's span")
 
 
 def check_tables(tables: Mapping[str, pa.Table], state: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fastassoc.errors import InvalidInput
 from fastassoc.points import Points, PointsView
 
 __all__ = ["Space", "SpaceView", "matrix_of", "vectors_table"]
@@ -108,8 +109,18 @@ class Space:
             self.points = points_of(vectors, seqs)
         if self.moving is not None:
             self.staged = Points() if staged is None else points_of(staged, seqs)
-            self.staged.dim = int(self.moving["dim"])
-        self.points.dim = summary.get("dim", self.points.dim)
+            seen = int(np.searchsorted(seqs, self.through, "right"))
+            if len(self.staged) and self.staged.view().rows[-1] >= seen:
+                raise InvalidInput("a move has vectors of notes that it has not seen.")
+            _widen(self.staged, int(self.moving["dim"]))
+        _widen(self.points, summary.get("dim", self.points.dim))
+
+
+def _widen(points: Points, width: int | None) -> None:
+    """Tell points their width, which stays when the last vector goes."""
+    if points.dim not in (None, width):
+        raise InvalidInput(f"found vectors of width {points.dim}, expected {width}.")
+    points.dim = width
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ from fastassoc.reports import Report
 from fastassoc.settings import Settings
 from fastassoc.shapes import check_operation, check_state
 from fastassoc.snapshot import Segment
-from fastassoc.sound import check_bulk, check_tables, check_vectors
+from fastassoc.sound import check_bulk, check_span, check_spans, check_tables, check_vectors
 from fastassoc.state import Operation, State, StateView
 from fastassoc.storecare import Verification, check_manifests
 from fastassoc.text import TextIndex
@@ -140,8 +140,11 @@ class Store:
         manifest = manifest_of(self._journal, pointer)
         with unfit_is_damage(pointer.manifest, "its segments make no state"):
             parts = parts_of(manifest, pointer.manifest)
+            check_state(manifest["state"], pointer.seq)
+            check_spans(
+                manifest["state"], {kind: [s.name for s in parts[kind]] for kind in SPANNED}
+            )
             tables = self._tables(manifest, parts)
-            check_state(manifest["state"])
             check_tables(tables, manifest["state"])
             language = manifest["state"]["settings"]["language"]
             kept = partial(self._texts, [*parts["notes"], *parts["dead"]], language)
@@ -174,26 +177,38 @@ class Store:
             if kind not in SPANNED
         }
         dead = tables["dead"].column("seq")
-        notes, states = self._live(parts["notes"], dead), tables.get("notestate")
-        tables["notes"] = completed(notes, NOTES_SCHEMA)
+        live = partial(self._live, manifest, parts, dead)
+        tables["notes"], states = completed(live("notes"), NOTES_SCHEMA), tables.get("notestate")
         tables["notestate"] = completed([] if states is None else [states], NOTESTATE_SCHEMA)
         if parts["vectors"]:
             key = vectors_key(segment.name for segment in manifest["segments"])
             rows = sum(segment.rows for segment in parts["vectors"])
-            tables["vectors"] = mapped(self._cache, key, rows, partial(self._vectors, parts, dead))
+
+            def read() -> pa.Table:
+                return pa.concat_tables(live("vectors"))
+
+            tables["vectors"] = mapped(self._cache, key, rows, read)
             self._withdraw([*parts["vectors"], *parts["dead"]], key)
         if "vectors-next" in tables:
             check_vectors(tables["vectors-next"], "vectors-next")
         return tables
 
-    def _vectors(self, parts: dict[str, list[Segment]], dead: pa.ChunkedArray) -> pa.Table:
-        table = pa.concat_tables(self._live(parts["vectors"], dead))
-        check_vectors(table, "vectors")
-        return table
-
-    def _live(self, segments: Sequence[Segment], dead: pa.ChunkedArray) -> list[pa.Table]:
-        """The rows of each segment whose notes are not dead."""
-        return [without(disk.read_segment(self.root, segment), dead) for segment in segments]
+    def _live(
+        self,
+        manifest: dict[str, Any],
+        parts: dict[str, list[Segment]],
+        dead: pa.ChunkedArray,
+        kind: str,
+    ) -> list[pa.Table]:
+        """The rows of each segment of a kind whose notes are not dead."""
+        found = []
+        for segment, span in zip(parts[kind], manifest["state"].get(kind, ()), strict=True):
+            table = disk.read_segment(self.root, segment)
+            check_span(table, span, kind)
+            if kind == "vectors":
+                check_vectors(table, kind)
+            found.append(without(table, dead))
+        return found
 
     def _replay(self, state: State | None, entries: Sequence[Entry]) -> State | None:
         for entry in entries:

@@ -58,7 +58,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "cues": TOOLS | {"linkpairs", "links"},
     "points": TOOLS,
     "tagging": {"errors", "kernels"},
-    "space": {"points"},
+    "space": {"errors", "points"},
     "indexed": {"points", "vectors"},
     "importing": TOOLS | TABLES | {"retention"},
     "digests": {"batch"},

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import xxhash
 
 import fastassoc as fa
-from fastassoc import errors
+from fastassoc import errors, snapshot
 
 from . import damage
 from .script import Stage, base
@@ -104,25 +108,11 @@ def test_damage_is_played_on_copies(tmp_path: Path) -> None:
 # -- whole files that do not fit one another -------------------------------------------------------
 
 
-def sealed_anew(path: Path, kind: str, change: Any) -> None:
-    """Change a table of the current snapshot, and make every name and hash fit again."""
-    import json
-    import sqlite3
-
-    import xxhash
-
-    from fastassoc import snapshot
-
+def told_anew(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the manifest of the current snapshot, and make its hash fit again."""
     newest = max(path.glob("manifest-*.json"), key=lambda p: int(p.stem.partition("-")[2]))
     manifest = json.loads(newest.read_text())
-    parts = [snapshot.Segment(**part) for part in manifest["segments"]]
-    (old,) = (part for part in parts if part.kind == kind)
-    new = snapshot.write_segment(path, kind, change(snapshot.read_segment(path, old)))
-    text = json.dumps(manifest).replace(old.name, new.name)
-    manifest = json.loads(text)
-    manifest["segments"] = [
-        vars(new) if part["name"] == new.name else part for part in manifest["segments"]
-    ]
+    change(manifest)
     newest.write_text(json.dumps(manifest))
     with sqlite3.connect(path / "journal.db") as database:
         ((content,),) = database.execute("SELECT content FROM meta")
@@ -132,6 +122,20 @@ def sealed_anew(path: Path, kind: str, change: Any) -> None:
         digest = xxhash.xxh3_128_digest(content.encode())
         database.execute("UPDATE meta SET content = ?, hash = ?", (content, digest))
     database.close()
+
+
+def sealed_anew(path: Path, kind: str, change: Any) -> None:
+    """Change a table of the current snapshot, and make every name and hash fit again."""
+
+    def told(manifest: dict[str, Any]) -> None:
+        parts = [snapshot.Segment(**part) for part in manifest["segments"]]
+        (old,) = (part for part in parts if part.kind == kind)
+        new = snapshot.write_segment(path, kind, change(snapshot.read_segment(path, old)))
+        manifest["segments"] = [vars(new if part is old else part) for part in parts]
+        for span in manifest["state"].get(kind, ()):
+            span["name"] = new.name
+
+    told_anew(path, told)
 
 
 def put(name: str, value: Any, kind: Any = None) -> Any:

@@ -25,7 +25,7 @@ from fastassoc.snapshot import write_segment
 from fastassoc.sources import sources
 
 from . import fuzz
-from .test_damage import put, sealed_anew
+from .test_damage import put, sealed_anew, told_anew
 
 SEED = int(os.environ.get("FASTASSOC_SEED", "1"))
 
@@ -131,6 +131,56 @@ def test_an_operation_that_makes_no_sense_is_damage(
     with fa.open(tmp_path / "whole.fa") as mem:
         assert [note.text for note in mem.recent()] == ["Tea."]
     assert before
+
+
+class Other:
+    """An embedder that is stopped half-way."""
+
+    name, dim = "other", 4
+
+    def embed(self, texts: list[str]) -> list[list[float]]:
+        return [[1.0, 2.0, 3.0, 4.0] for _ in texts]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state.pop("vectors"),
+        lambda state: state["notes"].clear(),
+        lambda state: state["notes"][0].update(through=0),
+        lambda state: state["vectors"][0].update(after=0),
+        lambda state: state["vectors"][0].update(name=state["notes"][0]["name"]),
+        lambda state: state.update(dim=4),
+        lambda state: state.update(dim=None),
+        lambda state: state["moving"].update(dim=3),
+        lambda state: state.update(moved_through=-1),
+        lambda state: state.update(next_seq=2**63 - 1),
+        lambda state: state.update(concept_ids=2**32 - 1),
+        lambda state: state.update(stem_ids=2**31),
+        lambda state: state["ingests"].update(k={"key": "k", "final": False}),
+    ],
+)
+def test_a_state_that_does_not_fit_its_segments_is_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any
+) -> None:
+    """It went on as if it did: rows were written twice, or left out, by the next snapshot."""
+    monkeypatch.setattr(moving, "STEP_NOTES", 1)
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    path = tmp_path / "s.fa"
+    with fa.open(path) as mem:
+        mem.write_batch([{"text": text, "vector": [1.0, 2.0, 3.0]} for text in ("Tea.", "Milk.")])
+        with pytest.raises(KeyboardInterrupt):
+            mem.reembed(Other(), progress=stop)
+        mem.snapshot()
+    told_anew(path, lambda manifest: None)
+    assert fa.verify(path).ok
+    told_anew(path, lambda manifest: change(manifest["state"]))
+    with pytest.raises(errors.CorruptStore, match=r"manifest-\d+\.json"):
+        fa.open(path)
+    assert not fa.verify(path).ok
 
 
 BULK: dict[str, Any] = {
