@@ -282,11 +282,12 @@ def _structure(found: Any, name: str) -> dict[str, Any]:
     if unknown:
         raise CorruptStore(name, f"found unknown fields {', '.join(unknown)[:80]}")
     match = parse_name(MANIFEST_NAME, name, "manifest", name)
-    if type(found["seq"]) is not int or str(found["seq"]) != match[1]:
-        raise CorruptStore(name, f"found seq {found['seq']!r}, expected the number in the name")
+    seq = found.get("seq")
+    if type(seq) is not int or str(seq) != match[1]:
+        raise CorruptStore(name, f"found seq {seq!r:.80}, expected the number in the name")
     if found["previous"] is not None:
         before = parse_name(MANIFEST_NAME, found["previous"], "manifest", name)
-        if int(before[1]) >= found["seq"]:
+        if int(before[1]) >= seq:
             raise CorruptStore(name, f"found {before[0]} as the one before it")
     if any(type(count) is not int or count < 0 for count in found["counts"].values()):
         raise CorruptStore(name, "found counts that are not whole numbers from 0")

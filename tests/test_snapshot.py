@@ -462,6 +462,15 @@ def test_a_manifest_of_another_shape_is_refused(
         snapshot.read_manifest(root, "manifest-9.json", xxhash.xxh3_128_hexdigest(data))
 
 
+def test_a_manifest_that_lacks_a_field_is_refused(root: Path) -> None:
+    whole = content(format=1, seq=9)
+    for field in whole:
+        data = json.dumps({name: value for name, value in whole.items() if name != field}).encode()
+        (root / "manifest-9.json").write_bytes(data)
+        with pytest.raises(CorruptStore, match=field):
+            snapshot.read_manifest(root, "manifest-9.json", xxhash.xxh3_128_hexdigest(data))
+
+
 @pytest.mark.parametrize(
     "text",
     [
