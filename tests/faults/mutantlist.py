@@ -333,7 +333,7 @@ HASHES = [
     mutant(
         "the rows that a segment must have",
         "parquet.py",
-        "if meta.num_rows != rows or sum(groups) != rows or any(count < 0 for count in groups):",
+        "if meta.num_rows != rows or sum(counts) != rows or any(count < 0 for count in counts):",
         "if False:",
         SNAPSHOT + "test_rubbish_with_a_true_hash_is_refused_in_plain_words",
         OWN + "test_a_segment_of_other_rows_is_refused",
@@ -348,8 +348,8 @@ HASHES = [
     mutant(
         "no extension types",
         "parquet.py",
-        'if b"ARROW:" in data',
-        'if b"\\0no\\0" in data',
+        'if b"ARROW:" in footer',
+        'if b"\\0no\\0" in footer',
         SNAPSHOT + "test_files_of_other_programs_are_refused",
     ),
     mutant(
