@@ -63,19 +63,19 @@ _all_unspaced = re.compile(f"[{JOINED}{UNSPACED}]+").fullmatch
 
 
 def fold(text: str) -> str:
-    """Fold a text for comparing: Unicode NFKD, combining marks dropped, lower case.
+    """Fold a text for comparing: Unicode NFKD, combining marks dropped, case folded.
 
     Vowel signs that carry a combining class of 0 (Devanagari, Thai ...) are part of their word
     and stay.
 
     Examples
     --------
-    >>> fold("Crème Brûlée")
-    'creme brulee'
+    >>> fold("Crème Brûlée"), fold("Größe")
+    ('creme brulee', 'grosse')
     """
     if text.isascii():
         return text.lower()
-    return unicodedata.normalize("NFKD", text).translate(_marks).lower()
+    return unicodedata.normalize("NFKD", text).translate(_marks).casefold()
 
 
 def casefold(text: str) -> str:

@@ -59,3 +59,20 @@ def test_a_text_in_a_column_of_the_fields_own_name_is_still_a_list(tmp_path: Pat
     mem = fa.Memory()
     mem.ingest(file)
     assert list(mem.recent(limit=1)[0].concepts) == ["tea", "cup"]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("Größe", "Größe"),
+        ("Größe", "Welche GRÖSSE hat es?"),
+        ("Straße", "die Straße nach Rom"),
+        ("ẞ", "ß"),
+        ("νόμος", "Λόγος και νόμος"),
+        ("νόμος", "ΝΟΜΟΣ"),
+    ],
+)
+def test_a_name_is_found_whatever_letters_its_folding_gives(name: str, asked: str) -> None:
+    mem = fa.Memory()
+    mem.write("Es zählt.", concepts=[name, "other"])
+    assert mem.read(asked).query_concepts == [name]

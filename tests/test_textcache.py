@@ -134,7 +134,7 @@ def test_other_rules_have_another_number() -> None:
     hashed.update(repr(index._terms.stems).encode())
     names = sorted(f"{name} {array.dtype}" for name, array in index.arrays().items())
     hashed.update(" ".join(names).encode())
-    assert (texts.RULES, hashed.hexdigest()) == (1, "dfd301e13daa8a3ad2e0d00f723121df")
+    assert (texts.RULES, hashed.hexdigest()) == 
 
 
 # -- in a store ----------------------------------------------------------------------------------
