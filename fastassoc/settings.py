@@ -407,8 +407,8 @@ class Settings:
 
     *State* fields are fixed when the store is made. *Read* fields (``rank``, ``hop_factor``,
     ``max_fanout``, ``bm25_k1``, ``bm25_b``, ``recall_floor``, every rule's ``threshold``, all of
-    ``association``, ``ppr_alpha``, ``ppr_eps`` and the read fields of ``retention``) may differ
-    from one open to the next; `Memory.configure` saves them.
+    ``bridge`` and ``association``, ``ppr_alpha``, ``ppr_eps`` and the read fields of ``retention``)
+    may differ from one open to the next; `Memory.configure` saves them.
 
     Parameters
     ----------
@@ -424,11 +424,11 @@ class Settings:
     concept_links : LinkRule
         The rule of the concept layer.
     note_links : LinkRule
+        The rule of the note layer.
     cue_links : LinkRule
         The rule of the layer that joins terms of questions to notes. Nothing writes in it; an
         outcome's `teach_step` is shared by the notes that were used. Reads go by every weight: the
         threshold is not used.
-        The rule of the note layer.
     session_links : {"consecutive", "cosine", "none"}
         Which notes of one session a new note is linked to: the one before it, by the note layer's
         write step; or those among the last `tag_window` whose cosine c is at least `tag_least`,
@@ -500,6 +500,11 @@ class Settings:
     recall_floor: float = _read(0.98)
 
     def __post_init__(self) -> None:
+        for part in fields(self):
+            if is_dataclass(part.default):
+                rule, value = type(part.default), getattr(self, part.name)
+                reason = f"found {value!r}, expected a {rule.__name__}."
+                _sound(isinstance(value, rule), reason, part.name)
         _sound(
             self.names in NAMES,
             f"found {self.names!r}, expected {' or '.join(map(repr, NAMES))}.",

@@ -327,6 +327,27 @@ def test_a_wrong_setting_is_named_as_it_was_given(name: str, bad: Any) -> None:
             call()
 
 
+@pytest.mark.parametrize("name", ["concept_links", "bridge", "retention", "association"])
+@pytest.mark.parametrize("bad", [None, 3, {"seeds": 3}])
+def test_a_rule_that_is_none_is_refused_before_a_store_is_made(
+    tmp_path: Path, name: str, bad: Any
+) -> None:
+    with pytest.raises(InvalidInput, match=f"^setting {name}: found"):
+        fa.open(tmp_path / "s.fa", settings=fa.Settings(**{name: bad}))
+    assert not (tmp_path / "s.fa").exists()
+    mem = fa.Memory()
+    with pytest.raises(InvalidInput, match=name):
+        mem.configure(**{name: bad})
+
+
+def test_a_vector_that_points_elsewhere_is_not_called_cold() -> None:
+    mem = fa.Memory()
+    mem.write("t", vector=[-1, 0], concepts=[])
+    found = mem.read(vector=[1, 0], rank="ppr")
+    assert not found
+    assert "points the way" in str(found.reason)
+
+
 def test_two_settings_of_a_rule_are_named_whole() -> None:
     said = "^setting note_links.floor, note_links.ceiling: "
     with pytest.raises(InvalidInput, match=said):
