@@ -340,6 +340,20 @@ def test_a_rule_that_is_none_is_refused_before_a_store_is_made(
         mem.configure(**{name: bad})
 
 
+@pytest.mark.parametrize("rank", ["bridge", "flat", "counts", "ppr"])
+def test_a_shorter_answer_is_the_beginning_of_a_longer_one(rank: str) -> None:
+    """Where more notes are exact than are asked for, too."""
+    mem = fa.Memory()
+    for n in range(4):
+        mem.write("same text tower", id=str(n), concepts=["a"] if n < 2 else ["a", "b"])
+        mem.write("note " + "tower " * n, id=f"f{n}", fingerprint="f", concepts=[])
+    for asked in ({"query": "same text tower", "concepts": ["b"]},
+                  {"query": "tower", "fingerprint": "f"}):  # fmt: skip
+        whole = [hit.id for hit in mem.read(**asked, k=8, rank=rank) if hit.source == "exact"]
+        for k in range(1, len(whole) + 1):
+            assert [hit.id for hit in mem.read(**asked, k=k, rank=rank)] == whole[:k]
+
+
 def test_a_vector_that_points_elsewhere_is_not_called_cold() -> None:
     mem = fa.Memory()
     mem.write("t", vector=[-1, 0], concepts=[])

@@ -36,7 +36,8 @@ def merge(view: StateView, query: Query, found: Scan, scored: Scored) -> list[Pl
     above = max((score for _, score in firsts), default=0.0) + 1.0
     above -= min(0.0, *scored.exact.values(), 0.0)  # what was learned may be below 0
     placed: list[Placed] = []
-    for row in found.exact[: query.k]:
+    best = sorted(found.exact, key=lambda row: -scored.exact.get(row, 0.0))
+    for row in best[: query.k]:
         one = places.place(row, scored.exact.get(row, 0.0))
         # a bonus that lifts it above every other note, so that rank_score keeps ordering
         placed.append(replace(one, source="exact", parts={"exact": above, **one.parts}))
