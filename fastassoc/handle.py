@@ -15,7 +15,6 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
 
-from fastassoc import query as checks
 from fastassoc.batch import NoteBatch
 from fastassoc.embed import Embedder, identity, require_same
 from fastassoc.errors import (
@@ -26,6 +25,7 @@ from fastassoc.errors import (
     ReadOnlyStore,
     StoreError,
 )
+from fastassoc.ids import check_operation_id
 from fastassoc.ports import Held, Port
 from fastassoc.reader import Reader, check_width
 from fastassoc.reports import Report
@@ -36,20 +36,8 @@ from fastassoc.vectors import EXACT_BELOW
 
 __all__ = ["Handle", "Prepared"]
 
-MAX_ID = 512  # bytes of an operation's id
-
 # an operation's body, and the notes or the vectors that belong to it
 Prepared = tuple[dict[str, Any], NoteBatch | bytes | None]
-
-
-def check_operation_id(operation_id: str | None) -> None:
-    """Refuse an id that cannot name an operation."""
-    if checks.text(operation_id, "operation_id") is None:
-        return
-    if not 1 <= len(str(operation_id).encode()) <= MAX_ID:
-        raise InvalidInput(
-            f"operation_id: found {operation_id!r:.60}, expected 1 to {MAX_ID} bytes of text."
-        )
 
 
 class Handle(Reader):

@@ -742,9 +742,11 @@ def test_a_closed_memory_says_so(mem: Any) -> None:
 
 
 def test_an_operation_id_has_one_byte_at_least(subject: Subject) -> None:
-    for bad in ("", "x" * 513, 7):
+    for bad in ("", "x" * 513, 7, "\ud800"):
         with pytest.raises(ValueError, match="operation_id"):
             subject.do("write", "a", operation_id=bad)
+        with pytest.raises(ValueError, match="operation_id"):
+            subject.do("write_batch", [{"text": "a"}], operation_id=bad)
     assert len(subject.mem) == 0
 
 

@@ -68,7 +68,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "exported": TOOLS | {"concepts"},
     "transfer": TOOLS | {"cues", "exported", "notes", "points", "state"},
     # what callers bring
-    "ids": set(),
+    "ids": {"errors", "query"},
     "vectorfield": TOOLS,
     "few": TOOLS | {"concepts", "vectorfield"},
     "models": {"errors"},
@@ -119,7 +119,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "repair": TOOLS
     | {"files", "journal", "paths", "pieces", "saving", "snapshot", "state", "store"},
     "moving": TOOLS | {"embed", "state"},
-    "handle": TOOLS | {"embed", "state", "ports", "query", "reader", "vectors"},
+    "handle": TOOLS | {"embed", "ids", "state", "ports", "query", "reader", "vectors"},
     "paths": {"errors", "query"},
     "writing": TOOLS
     | {"batches", "embed", "handle", "ids", "ingest", "joining", "moving"}
