@@ -274,6 +274,9 @@ class Changes:
     def _apply_reembed(self, operation: Operation) -> Report:
         body = operation.body
         rows = self._rows_of(body["seqs"])
+        before = self.space.through if self.space.moving == body["embedder"] else -1
+        if body["through"] < max(before, *body["seqs"], -1):
+            raise InvalidInput("a move has vectors of notes that it has not seen.")
         flat = np.frombuffer(operation.vectors or b"", "<f4").astype(np.float32)
         matrix = flat.reshape(len(rows), body["embedder"]["dim"])
         self.space.stage(body["embedder"], rows.tolist(), matrix, body["through"])
