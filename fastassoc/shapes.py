@@ -63,39 +63,14 @@ def text(value: Any) -> bool:
     return type(value) is str
 
 
-def whole(value: Any) -> bool:
-    """An integer that a column holds."""
-    return type(value) is int and -(1 << 63) <= value < 1 << 63
+def integer(low: int, high: int) -> Check:
+    """An integer from `low` to `high`."""
+    return lambda value: type(value) is int and low <= value <= high
 
 
-def moment(value: Any) -> bool:
-    """Microseconds that a calendar has: the years 1 to 9999."""
-    return type(value) is int and FIRST <= value <= LAST
-
-
-def counted(value: Any) -> bool:
-    """An integer from 0 that may grow."""
-    return type(value) is int and 0 <= value <= MOST
-
-
-def real(value: Any) -> bool:
-    """A number that may be added to a weight."""
-    return type(value) in (int, float) and -LARGEST <= value <= LARGEST
-
-
-def finite(value: Any) -> bool:
-    """A number that a column of reals holds."""
-    return type(value) in (int, float) and -float_info.max <= value <= float_info.max
-
-
-def signed(value: Any) -> bool:
-    """A number from -1 to 1."""
-    return type(value) in (int, float) and -1 <= value <= 1
-
-
-def share(value: Any) -> bool:
-    """A number from 0 to 1."""
-    return type(value) in (int, float) and 0 <= value <= 1
+def number(low: float, high: float) -> Check:
+    """An integer or a real from `low` to `high`."""
+    return lambda value: type(value) in (int, float) and low <= value <= high
 
 
 def flag(value: Any) -> bool:
@@ -118,19 +93,9 @@ def distinct(value: Any) -> bool:
     return texts(value) and len(set(value)) == len(value)
 
 
-def wholes(value: Any) -> bool:
-    """A list of integers."""
-    return type(value) is list and all(whole(one) for one in value)
-
-
 def spelled(value: Any) -> bool:
     """A folded name and its spelling."""
     return texts(value) and len(value) == 2
-
-
-def names(value: Any) -> bool:
-    """Names, each with its spelling."""
-    return table((2, text))(value)
 
 
 def end(value: Any) -> bool:
@@ -171,11 +136,6 @@ def each(check: Check) -> Check:
     return lambda value: type(value) is dict and all(check(one) for one in value.values())
 
 
-def width(value: Any) -> bool:
-    """How many numbers a vector has."""
-    return type(value) is int and 0 < value < 1 << 24
-
-
 def table(*kinds: tuple[int, Check]) -> Check:
     """A list of lists: so many columns of each kind, looked at column by column."""
     checks = [check for count, check in kinds for _ in range(count)]
@@ -189,6 +149,16 @@ def table(*kinds: tuple[int, Check]) -> Check:
 
     return check
 
+
+whole = integer(-(1 << 63), (1 << 63) - 1)  # that a column holds
+moment = integer(FIRST, LAST)
+counted = integer(0, MOST)
+width = integer(1, (1 << 24) - 1)  # of a vector
+real = number(-LARGEST, LARGEST)
+finite = number(-float_info.max, float_info.max)
+signed, share = number(-1, 1), number(0, 1)
+wholes = many(whole)
+names = table((2, text))  # each with its spelling
 
 LEDGER: dict[str, Check] = {"key": text, "final": flag}
 BATCHES = fits(LEDGER | dict.fromkeys(("batch", "rows_done", "rejected"), counted))
@@ -274,9 +244,9 @@ BODIES: dict[str, dict[str, Check]] = {
 }
 span = fits({"name": text, "after": whole, "through": whole})
 STATE: dict[str, Check] = {
-    "next_seq": lambda value: whole(value) and 0 <= value < GROWN,
-    "concept_ids": lambda value: whole(value) and 0 <= value < 1 << 32,
-    "stem_ids?": lambda value: whole(value) and 0 <= value < 1 << 32,
+    "next_seq": integer(0, GROWN - 1),
+    "concept_ids": integer(0, (1 << 32) - 1),
+    "stem_ids?": integer(0, (1 << 32) - 1),
     "time": lambda value: value == 0 or moment(value),
     "settings": mapping,
     "ingests": each(ledger),
