@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastassoc.batch import NoteBatch
+from fastassoc.columns import places_in
 from fastassoc.concepts import Vocabulary
 from fastassoc.cues import Cues, term_codes
 from fastassoc.errors import InvalidInput
@@ -284,9 +285,8 @@ class Changes:
 
     def _rows_of(self, seqs: Sequence[int]) -> NDArray[np.int64]:
         """The rows of notes by their sequences."""
-        known = self.notes.seq.array
-        rows = known.searchsorted(seqs)
-        if len(rows) and not (rows.max() < len(known) and (known[rows] == seqs).all()):
+        rows, known = places_in(self.notes.seq.array, seqs)
+        if not known.all():
             raise InvalidInput("a sequence is that of no note.")
         return rows
 
@@ -303,10 +303,8 @@ class Changes:
         return [concept for concept in known if concept is not None]
 
     def _pair(self, body: Mapping[str, Any], *, create: bool) -> NDArray[np.uint64]:
-        ids = sorted(self._names([body["a"], body["b"]], create=create))
-        if len(ids) == 2:
-            return one_pair(*ids)
-        return np.array([], np.uint64)
+        ids = self._names([body["a"], body["b"]], create=create)
+        return keys_of(*ids) if len(ids) == 2 else np.array([], np.uint64)
 
     def _apply_link(self, operation: Operation) -> Report:
         amount = operation.body["amount"]
@@ -325,7 +323,7 @@ class Changes:
         return Report(position=self.position, **changes(made))
 
     def _note_pair(self, body: Mapping[str, Any]) -> NDArray[np.uint64]:
-        return one_pair(*sorted(self.notes.rows[body[end]] for end in ("a", "b")))
+        return keys_of(self.notes.rows[body["a"]], self.notes.rows[body["b"]])
 
     def _cue(
         self, body: Mapping[str, Any], *, create: bool
@@ -456,13 +454,6 @@ class Changes:
         held[table.column("a").to_numpy()] = True
         held[table.column("b").to_numpy()] = True
         return held
-
-
-def one_pair(low: int, high: int) -> NDArray[np.uint64]:
-    """The key of a pair of ids, uint64 [1]."""
-    if low == high:
-        raise InvalidInput("a link joins two, not one with itself.")
-    return np.array([low << 32 | high], np.uint64)
 
 
 def both(one: Changed, other: Changed) -> Changed:

@@ -9,14 +9,42 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ArrowColumn", "Growable", "Pages", "PagesView"]
+__all__ = ["ArrowColumn", "Growable", "Pages", "PagesView", "places_in"]
 
 TAIL = 4096  # single values gather in a list up to here, then become an Arrow chunk
 LARGE = 1 << 30  # bytes of text from which on offsets have 64 bits: 32 end at 2 GiB
 SMALL = 256  # shorter batches join the list
 PAGE = 1024  # rows of a page: small enough to copy for one change, large enough to be few
+
+
+def places_in(
+    held: NDArray[np.int64], wanted: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where values lie in a column, and whether they are there at all.
+
+    Parameters
+    ----------
+    held : int64 [n]
+        Ascending, each once.
+    wanted : int64 [m]
+
+    Returns
+    -------
+    tuple of int64 [m], bool [m]
+
+    Examples
+    --------
+    >>> at, known = places_in(np.array([2, 5, 9]), [9, 3])
+    >>> at.tolist(), known.tolist()
+    ([2, 1], [True, False])
+    """
+    values = np.asarray(wanted, np.int64)
+    at = np.searchsorted(held, values)
+    known = at < len(held)
+    known[known] = held[at[known]] == values[known]
+    return at, known
 
 
 class Growable:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fastassoc.columns import places_in
 from fastassoc.errors import InvalidInput
 from fastassoc.links import LINKS_SCHEMA, Changed, LinkMatrix, Pairs
 from fastassoc.settings import LinkRule
@@ -309,8 +310,8 @@ class Cues:
         if links is None or not links.num_rows:
             return new
         ends = links.column("b").to_numpy()
-        rows = np.searchsorted(seqs, ends)
-        if not len(seqs) or not (seqs[np.minimum(rows, len(seqs) - 1)] == ends).all():
+        rows, known = places_in(seqs, ends)
+        if not known.all():
             raise InvalidInput("a cue link names a note that is not there.")
         codes = pa.array(note_codes(rows).astype(np.uint32))
         links = links.set_column(1, LINKS_SCHEMA.field("b"), codes)

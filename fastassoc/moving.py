@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastassoc.batch import NoteBatch, vector_array
+from fastassoc.columns import places_in
 from fastassoc.embed import Embedder, embed_texts, identity
 from fastassoc.errors import StoreError
 from fastassoc.reports import Report
@@ -148,9 +149,8 @@ class Step:
 def alive_at(state: State, seqs: list[int]) -> NDArray[np.bool_]:
     """Which sequences are live notes, bool [m]."""
     notes = state.notes
-    rows = np.searchsorted(notes.seq.array, seqs)
-    rows = np.minimum(rows, len(notes.seq) - 1)
-    live: NDArray[np.bool_] = (notes.seq.array[rows] == seqs) & (notes.alive.array[rows] == 1)
+    rows, live = places_in(notes.seq.array, seqs)
+    live[live] = notes.alive.array[rows[live]] == 1
     return live
 
 

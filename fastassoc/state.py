@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128
 
 from fastassoc.changes import Changes, Operation
+from fastassoc.columns import places_in
 from fastassoc.concepts import Vocabulary
 from fastassoc.cues import Cues, CueView
 from fastassoc.digests import table_hashes
@@ -254,8 +255,8 @@ def by_row(links: pa.Table, seqs: NDArray[np.int64]) -> pa.Table:
     """Links between sequences as links between rows, `seqs` being those of the rows."""
     for place, name in enumerate(("a", "b")):
         ends = links.column(name).to_numpy()
-        rows = np.searchsorted(seqs, ends)
-        if len(ends) and not (seqs[np.minimum(rows, len(seqs) - 1)] == ends).all():
+        rows, known = places_in(seqs, ends)
+        if not known.all():
             raise InvalidInput("a link between notes names one that is not there.")
         links = links.set_column(place, LINKS_SCHEMA.field(name), pa.array(rows.astype(np.uint32)))
     return links

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastassoc as fa
-from fastassoc.columns import SMALL, ArrowColumn, Growable
+from fastassoc.columns import SMALL, ArrowColumn, Growable, places_in
 
 parts = st.lists(
     st.tuples(st.sampled_from([0, 1, 3, SMALL, 2 * SMALL, 4096]), st.sampled_from("nla")),
@@ -56,3 +56,11 @@ def test_a_column_taken_whole_is_never_written_to() -> None:
     assert column.array.tolist() == [0, 1, 2]
     column.append(np.array([7]))
     assert (column.array.tolist(), given_values.tolist()) == ([0, 1, 2, 7], [0, 1, 2])
+
+
+@given(st.sets(st.integers(-9, 9)), st.lists(st.integers(-12, 12)))
+def test_values_are_found_in_an_ascending_column(held: set[int], wanted: list[int]) -> None:
+    column = np.array(sorted(held), np.int64)
+    at, known = places_in(column, wanted)
+    assert known.tolist() == [value in held for value in wanted]
+    assert column[at[known]].tolist() == [value for value in wanted if value in held]
