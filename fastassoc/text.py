@@ -356,8 +356,8 @@ class TextIndex:
         new.postings = Postings.from_arrays(arrays, with_values=True)
         stems = arrays["stems"].tobytes().decode().split("\n")[:-1]
         new._terms = TermNumbers(language, stems)
-        for name in ("lengths", "uppers"):
-            getattr(new, f"_{name}").replace(arrays[name])
+        new._lengths.replace(arrays["lengths"])
+        new._uppers.replace(arrays["uppers"])
         new._alive.replace(arrays["alive"].copy())  # the one that is written to
         new._removed, new._capitals = arrays["removed"], arrays["capitals"]
         rows, terms = new.postings.n_rows, new.postings.n_terms
