@@ -224,7 +224,8 @@ class CognitiveMemory(NaiveMemory):
             hot = [n for n in allowed if n in self.vectors and not self.states[n]["cold"]]
             sims = {note: cosine(self.vectors[note], vector) for note in hot}
             candidates += best(hot, sims)[: max(100, 4 * k)]
-        exact = [n for n in allowed if fingerprint and self.fingerprints[n] == fingerprint][:k]
+        same = [n for n in allowed if fingerprint and self.fingerprints[n] == fingerprint]
+        exact = best(same, score)[:k]
         lies = dict.fromkeys(candidates, 0.0)  # notes with a score of 0 by how far they lie
         for note in lies:
             if vector is not None and note in self.vectors:
@@ -248,7 +249,7 @@ class CognitiveMemory(NaiveMemory):
         first = direct_left[: places - share]
         rest = [note for note in associated if note not in first][: places - len(first)]
         total = {**{n: score[n] for n in first}, **{n: gain[n] for n in rest}}
-        hits = [Hit(note, math.inf, 1.0, "exact") for note in best(exact, score)]
+        hits = [Hit(note, math.inf, 1.0, "exact") for note in exact]
         for note in sorted(total, key=lambda note: -total[note]):  # equal ones as they stand
             source = "direct" if note in first else "association"
             hits.append(Hit(note, total[note], total[note], source))
