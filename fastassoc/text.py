@@ -27,6 +27,7 @@ from fastassoc.words import terms, written_terms
 __all__ = ["Asked", "TextIndex", "TextView"]
 
 RULES = 2  # to be raised whenever other terms are counted in a text, or other numbers kept of them
+MEANT = 64  # terms that a single character of a question stands for, at most
 CHUNK = 4096  # texts tokenised at once; bounds the memory of an append
 NO_IDS, NO_IDF = np.empty(0, np.uint32), np.empty(0)
 NO_LISTS = Postings(with_values=False).view().lists
@@ -105,6 +106,20 @@ class TextView:
         if held.size:
             held[self.dfs_of(held.astype(np.uint32)) == 0] = -1
         return list(zip(stems, held.tolist(), strict=True))
+
+    def meant(self, stem: str, term: int) -> list[int]:
+        """Terms on live texts that a stem of a question asks for, as `query` gives it.
+
+        A single character of a script without spaces asks for the pairs that hold it, too: for the
+        `MEANT` terms on most texts, by stem where equal.
+        """
+        n_terms, stems = self.n_terms, self._terms.stems
+        held = [one for one in self._terms.of_character.get(stem, ()) if one < n_terms]
+        if not held:
+            return [term] if term >= 0 else []
+        dfs = self.dfs_of(np.array(held, np.uint32)).tolist()
+        ranked = sorted((-df, stems[one], one) for df, one in zip(dfs, held, strict=True) if df)
+        return [one for _, _, one in ranked[:MEANT]]
 
     def holding(self, words: Iterable[str]) -> NDArray[np.int32] | None:
         """Rows that hold the stem of each of some tokens, int32 ascending, dead ones included.

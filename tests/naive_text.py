@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+MEANT = 64  # terms that a single character of a question stands for, at most
 Scored = list[tuple[int, float]]
 
 
@@ -149,9 +150,22 @@ class Texts:
         norm = tf + k1 * (1.0 - b + b * len(words) / self.average())
         return self.idf(stem) * (k1 + 1.0) * tf / norm
 
+    def meant(self, stem: str) -> list[str]:
+        """A stem, and for a single character the pairs that hold it: those on most texts."""
+        if not re.fullmatch(f"[{SPACELESS}][{SOUNDS}]*", stem):
+            return [stem]
+        held = {
+            word
+            for words in self.live()
+            for word in words
+            if re.match(f"[{SPACELESS}]", word)
+            and stem in re.findall(f"[{SOUNDS}]|[^{SOUNDS}][{SOUNDS}]*", word)
+        }
+        return sorted(held, key=lambda word: (-self.df(word), word))[:MEANT]
+
     def scores(self, question: str, k1: float, b: float) -> list[float]:
         """Sums in the order of the stems; removed texts score 0."""
-        stems = sorted(set(self.words(question)))
+        stems = sorted({one for stem in self.words(question) for one in self.meant(stem)})
         scores = []
         for row in range(len(self.rows)):
             total = 0.0

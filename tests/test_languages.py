@@ -302,6 +302,24 @@ def test_a_single_character_becomes_a_name_late(monkeypatch: pytest.MonkeyPatch)
         assert view.mentions.rows(1).tolist() == [5]
 
 
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [("猫", ["a", "b", "c"]), ("猫、犬", ["a", "b", "c"]), ("กิ", ["d"]), ("ก", []), ("虎", [])],
+)
+def test_a_word_of_one_character_is_found(question: str, found: list[str]) -> None:
+    """Alone and within a run, by the pairs that hold it, though the index holds pairs alone."""
+    with fa.Memory(settings=fa.Settings(extract=False)) as mem:
+        for note, text in zip("abcdef", ("黒猫が好き", "猫。犬", "三毛猫", "เรากิน", "鳥", "虫だ"),
+                              strict=True):  # fmt: skip
+            mem.write(text, id=note)
+        for rank in ("flat", "bridge"):
+            recall = mem.read(question, rank=rank)
+            assert sorted(hit.id for hit in recall) == found
+            assert "犬" not in question or recall[0].id == "b"
+            assert all(0.3 < hit.score <= 1.0 for hit in recall[:1])
+        assert recall.query_stems == question.split("、")
+
+
 # -- terms -----------------------------------------------------------------------------------------
 
 

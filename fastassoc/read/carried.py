@@ -58,7 +58,7 @@ class Carried:
         self.asked_idf = 0.0
         for concept, weight in zip(self.ids.tolist(), self.idf.tolist(), strict=True):
             words = text.query(view.vocabulary.name(concept))
-            if all(term < 0 for _, term in words):
+            if not any(text.meant(*word) for word in words):
                 unknown.update(stem for stem, _ in words if stem in found.sought)
                 self.asked_idf += weight
         if unknown:

@@ -209,14 +209,15 @@ def weigh_text(view: StateView, query: Query, text: str | None, found: Scan) -> 
         text = " ".join(query.concepts)
     if text and view.text is not None:
         stems = view.text.query(text)
-        asked_words = found.asked = view.text.asked([term for _, term in stems])
-        found.terms = np.sort(asked_words.ids)
-        weights = [view.text.idf(-1)] * len(stems)
-        for place, idf in zip(asked_words.places, asked_words.idf.tolist(), strict=True):
-            weights[place] = idf
+        meant = [view.text.meant(stem, term) for stem, term in stems]
+        found.asked = view.text.asked(dict.fromkeys(term for some in meant for term in some))
+        found.terms = np.sort(found.asked.ids)
+        idf = dict(zip(found.asked.ids.tolist(), found.asked.idf.tolist(), strict=True))
+        unknown = view.text.idf(-1)
+        weights = [idf[some[0]] if some else unknown for some in meant]
         found.asked_idf = sum(weights)
         found.sought = frozenset(stem for stem, _ in stems)
-        known = sum(w for w, (_, term) in zip(weights, stems, strict=True) if term >= 0)
+        known = sum(weight for weight, some in zip(weights, meant, strict=True) if some)
         covered = known / sum(weights) if weights else 0.0
         if query.text:
             found.stems = [stem for stem, _ in stems]
