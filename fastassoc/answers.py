@@ -47,12 +47,13 @@ class Hit:
     score : float
         Absolute, in [0, 1], in the order of `rank_score`.
     rank_score : float
-        What ordered the answer: the sum of `parts`.
+        What ordered the answer: the sum of `parts`. Next to 0 and below it where nothing speaks
+        for the note but that its vector is among the nearest, though it points elsewhere.
     parts : dict of str to float
     similarity : float or None
         Cosine with the query's vector, where there is one.
     source : {"exact", "semantic", "concept", "association"}
-        ``association``: not among the first k of the direct score.
+        ``association``: not among the first k of the direct score, and reached over links.
     concepts : list of str
         The note's concepts.
     via : list of str

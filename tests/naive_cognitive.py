@@ -16,6 +16,7 @@ import naive_retention as states
 from naive import Hit, Link, NaiveMemory, Note, Recall, Refused, check_outcome, grid, pair
 from naive_retention import DAY
 
+FAR = 1e-9
 SHARE = 1 / 3
 NO_VECTOR = 0.1
 POWER = 0.3
@@ -176,9 +177,10 @@ class CognitiveMemory(NaiveMemory):
         return cosine(self.vectors[note], vector)
 
     def base_score(self, note: str, vector: Sequence[float] | None, now: int) -> float:
-        """What a direct hit scores."""
+        """What a direct hit scores; a cosine below 0 does not fade, and counts as next to 0."""
+        sim = self.similarity(note, vector)
         kept = states.retention(self.states[note], now)
-        return max(0.0, self.similarity(note, vector)) * kept**POWER
+        return sim * (kept**POWER if sim > 0.0 else FAR)
 
     def along_notes(
         self, seeds: Sequence[str], allowed: Mapping[str, Note], hops: int, now: int
@@ -226,11 +228,7 @@ class CognitiveMemory(NaiveMemory):
             candidates += best(hot, sims)[: max(100, 4 * k)]
         same = [n for n in allowed if fingerprint and self.fingerprints[n] == fingerprint]
         exact = best(same, score)[:k]
-        lies = dict.fromkeys(candidates, 0.0)  # notes with a score of 0 by how far they lie
-        for note in lies:
-            if vector is not None and note in self.vectors:
-                lies[note] = min(0.0, cosine(self.vectors[note], vector))
-        ranked = sorted(lies, key=lambda note: (-score[note], -lies[note], order.index(note)))
+        ranked = best(dict.fromkeys(candidates), score)
         direct = ranked[:k]
         seeds = [*direct, *(note for note in exact if note not in direct)]
         strengths = self.along_notes(seeds, allowed, hops, now)
@@ -238,19 +236,21 @@ class CognitiveMemory(NaiveMemory):
             gained = sum(grown[c][0] for c in note.concepts if c in grown)
             if gained > 0:
                 strengths[note.id] = max(strengths.get(note.id, 0.0), gained / (1 + gained))
-        gain = {n: score[n] * s for n, s in strengths.items() if n not in seeds}
+        gain = {
+            n: score[n] * (s if score[n] > 0.0 else 1.0 - s)
+            for n, s in strengths.items()
+            if n not in seeds
+        }
         places = k - len(exact)
         direct_left = [note for note in ranked if note not in exact]
-        associated = sorted(
-            gain, key=lambda note: (-gain[note], -strengths[note], order.index(note))
-        )
+        associated = best(gain, gain)
         most = places - 1 if direct_left else places
         share = max(0, min(math.ceil(places * SHARE), len(associated), most))
         first = direct_left[: places - share]
         rest = [note for note in associated if note not in first][: places - len(first)]
         total = {**{n: score[n] for n in first}, **{n: gain[n] for n in rest}}
         hits = [Hit(note, math.inf, 1.0, "exact") for note in exact]
-        for note in sorted(total, key=lambda note: -total[note]):  # equal ones as they stand
+        for note in best(total, total):
             source = "direct" if note in first else "association"
             hits.append(Hit(note, total[note], total[note], source))
         if reinforce:

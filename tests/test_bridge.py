@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,11 @@ def titles(subjects: Iterable[str]) -> set[str]:
         name = re.sub(r"\s*\(.*\)$", "", title)
         out |= {fold_name(name), fold_name(name.partition(",")[0])}
     return out
+
+
+def over_links(hit: Any, notes: Sequence[str]) -> bool:
+    """Whether a path leads over a link, or out of a note, and not straight from the question."""
+    return any(step.layer not in ("carries", "says") or step.source in notes for step in hit.path)
 
 
 class World:
@@ -229,7 +234,8 @@ class World:
             if hit.source != "exact":
                 carried = set(self.own(hit.id)) & set(asked.concepts)
                 kind = "concept" if carried else "semantic"
-                assert hit.source == (kind if hit.id in direct else "association"), hit.id
+                by_itself = hit.id in direct or not over_links(hit, ids)
+                assert hit.source == (kind if by_itself else "association"), hit.id
             self.check_path(hit, store, asked, answer)
         return recall
 

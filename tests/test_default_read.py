@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fastassoc as fa
 
@@ -313,6 +315,72 @@ def test_the_nearest_are_answers_on_whichever_side() -> None:
     assert ids(mem.read(vector=[1, 0], k=4)) == ids(recall)[:4]
     assert ids(mem.read(vector=[1, 0], min_score=0.001)) == ids(recall)[:2]
     assert ids(mem.read(like="n1")) == ids(recall)[1:]
+
+
+@pytest.mark.parametrize("rank", ["flat", "bridge", "ppr", "retention"])
+def test_far_notes_by_nearness_and_equal_ones_by_order_of_writing(rank: str) -> None:
+    """The rank score alone orders an answer, also where no note points the way of the query."""
+    mem = fa.Memory()
+    for number, vector in enumerate([[-1, 0], [-1, -0.1], [-1, 0.5], [-2, 1], [-1, 0]]):
+        mem.write("t", id=f"n{number}", vector=vector)
+    recall = mem.read(vector=[1, 0], rank=rank)
+    assert ids(recall) == ["n2", "n3", "n1", "n0", "n4"]
+    scores = [hit.rank_score for hit in recall]
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(scores)) == 3  # n2 and n3 lie alike, n0 and n4 too
+    assert all(sum(hit.parts.values()) == hit.rank_score < 0.0 == hit.score for hit in recall)
+    assert {hit.source for hit in recall} == {"semantic"}
+    for k in (1, 2, 4):
+        assert ids(mem.read(vector=[1, 0], rank=rank, k=k)) == ids(recall)[:k]
+        assert len(mem.read(vector=[1, 0], rank=rank, k=k, diversity=0.5)) == k
+
+
+LEFT_OVER = [
+    ([("f", "tower tower built parser", [], []), *((f"n{i}", "tower", [], []) for i in range(8)),
+      ("s", "tower here", [], ["Oslo"])], "tower parser built Oslo", "bridge"),
+    ([("a", "tower war jazz jazz", ["Oslo"], []), ("b", "war king king war", [], []),
+      ("c", "war", ["Rhine"], [])], "jazz king Rhine", "ppr"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("notes", "query", "rank"), LEFT_OVER)
+def test_no_association_without_a_way(notes: list[Any], query: str, rank: str) -> None:
+    """What is found by itself is no association, however others are lifted above it."""
+    mem = fa.Memory(settings=fa.Settings(extract=False))
+    for note, text, concepts, subjects in notes:
+        mem.write(text, id=note, concepts=concepts, subjects=subjects)
+    for k in (1, 2, 5):
+        for hit in mem.read(query, rank=rank, k=k):
+            assert hit.source != "association" or hit.path
+
+
+some_words = st.sampled_from(["tower", "war", "jazz", "king", "built"])
+some_names = st.sampled_from(["Oslo", "Rhine", "Thor"])
+some_note = st.tuples(
+    st.lists(some_words, min_size=1, max_size=4),
+    st.lists(some_names, max_size=2),
+    st.lists(some_names, max_size=1),
+)
+
+
+@given(
+    st.lists(some_note, min_size=3, max_size=14),
+    st.lists(some_words | some_names, min_size=1, max_size=4),
+    st.integers(1, 5),
+)
+@settings(max_examples=100, deadline=None)
+def test_every_association_tells_its_way(notes: list[Any], query: list[str], k: int) -> None:
+    mem = fa.Memory(settings=fa.Settings(extract=False))
+    mem.write_batch(
+        {"text": " ".join(words), "concepts": concepts, "subjects": subjects}
+        for words, concepts, subjects in notes
+    )
+    for rank in ("bridge", "ppr", "counts", "retention"):
+        for hit in mem.read(" ".join(query), rank=rank, k=k):
+            layers = {step.layer for step in hit.path}
+            linked = hit.source == "association"
+            assert bool(hit.path) or not linked
+            assert not linked or hit.via or layers - {"carries", "says"} or len(hit.path) > 1
 
 
 def test_a_read_changes_nothing() -> None:

@@ -356,10 +356,11 @@ def test_a_shorter_answer_is_the_beginning_of_a_longer_one(rank: str) -> None:
 
 def test_a_vector_that_points_elsewhere_is_not_called_cold() -> None:
     mem = fa.Memory()
-    mem.write("t", vector=[-1, 0], concepts=[])
-    found = mem.read(vector=[1, 0], rank="ppr")
-    assert not found
-    assert "points the way" in str(found.reason)
+    mem.write("t", id="t", vector=[-1, 0], concepts=[])
+    for rank in ("flat", "bridge", "ppr", "retention"):
+        found = mem.read(vector=[1, 0], rank=rank)
+        assert [hit.id for hit in found] == ["t"]
+        assert found.reason is None
 
 
 def test_two_settings_of_a_rule_are_named_whole() -> None:

@@ -28,7 +28,7 @@ from fastassoc.read.carried import Carried
 from fastassoc.read.learned import PARTS as TAUGHT
 from fastassoc.read.learned import Learned
 from fastassoc.read.lookup import inside
-from fastassoc.read.ranks import Parts, Scored, Way
+from fastassoc.read.ranks import FAR, Parts, Scored, Way
 from fastassoc.read.scan import Scan
 from fastassoc.settings import BridgeRule, Settings
 from fastassoc.state import StateView
@@ -64,14 +64,14 @@ def score_bridge(
     order = [row for row in board.rows[places].tolist() if max(made[row].values()) > 0.0]
     order.sort(key=lambda row: (-totals[row], row))
     if len(order) < pool and found.near is not None:
-        # the nearest by vector are answers, in whichever half of the space: last, nearest first
-        held = set(order)
-        last = [row for row in found.near[0].tolist() if row not in held]
-        made.update(board.parts_of(last, "vector"))
-        totals.update((row, math.fsum(made[row].values())) for row in last)
-        direct.update(last)
+        # the nearest by vector are answers, in whichever half of the space: last
+        cosines = dict(zip(found.near[0].tolist(), found.near[1].tolist(), strict=True))
+        last = list(cosines.keys() - set(order))
+        for row, parts in board.parts_of(last, "vector").items():
+            made[row] = {**parts, "vector": FAR * cosines[row]}
+            totals[row] = math.fsum(made[row].values())
         order += last
-        order.sort(key=lambda row: -totals[row])
+        order.sort(key=lambda row: (-totals[row], row))
     return Scored(
         [(row, totals[row]) for row in order[:pool]],
         direct,

@@ -258,9 +258,7 @@ def why_empty(view: StateView, query: Query, found: Scan, scored: Scored, rank: 
         held = found.allowed[view.points.rows]
         if not held.any():
             return "no note that passes the filters has a vector"
-        if not view.notes.states.hot_of(found.allowed)[view.points.rows].any():
-            return "the notes with a vector that pass the filters are in the cold tier"
-        return "no vector of a note that passes the filters points the way of the query's"
+        return "the notes with a vector that pass the filters are in the cold tier"
     if rank == "flat":
         return (
             "no note that passes the filters says a word of the query, and rank 'flat' reads no "

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from fastassoc.query import Query
-from fastassoc.read.ranks import Ordered, Scored
+from fastassoc.read.ranks import Ordered, Scored, is_linked
 from fastassoc.read.scan import Scan
 from fastassoc.state import StateView
 from fastassoc.words import terms
@@ -85,7 +85,7 @@ class Places:
             if len(rest) >= kept or len(placed) == room or len(first) < room - kept:
                 break
             kept = len(rest)  # a diverse answer took some of the linked ones as direct
-        return sorted(placed, key=lambda one: -one.rank_score) if linked else placed
+        return sorted(placed, key=lambda one: (-one.rank_score, one.row)) if linked else placed
 
     def pick(self, candidates: Ordered, room: int, *, linked: bool = False) -> list[Placed]:
         """The first of the candidates, or the first that differ; `linked` by links alone."""
@@ -102,9 +102,10 @@ class Places:
         asked = len(self._asked.intersection(concepts))
         if linked:
             return Placed(row, "association", {"association": score}, concepts)
-        direct = row in self._scored.direct
+        scored = self._scored
+        direct = row in scored.direct or (scored.way is not None and not is_linked(scored.way(row)))
         source = "association" if not direct else "concept" if asked else "semantic"
-        return Placed(row, source, self._scored.parts(row, score, asked), concepts)
+        return Placed(row, source, scored.parts(row, score, asked), concepts)
 
 
 def spread(view: StateView, pool: list[Placed], diversity: float, k: int) -> list[Placed]:
@@ -124,7 +125,7 @@ def spread(view: StateView, pool: list[Placed], diversity: float, k: int) -> lis
     overlap = dict.fromkeys(sets, 0.0)
 
     def lost(one: Placed) -> float:
-        return to_grid(one.rank_score * diversity * overlap[one.row], grid)
+        return to_grid(max(0.0, one.rank_score) * diversity * overlap[one.row], grid)
 
     while left and len(picks) < k:
         best = max(left, key=lambda one: one.rank_score - lost(one))

@@ -46,7 +46,8 @@ def score_ppr(
     Walks begin at the named concepts, by idf, and at the first flat notes, by score: half of them
     each, or all where the other has none. Notes that the filters bar are no part of the graph. A
     note's score is its PageRank over `ppr_alpha`, so that a note that all walks begin at has 1 at
-    least; notes that no walk reaches follow, by `ppr_eps` times their flat score over the first's.
+    least; notes that no walk reaches follow, by `ppr_eps` times their flat score over the first's,
+    or times their flat score where that is not above 0.
     Direct are the first k flat notes and those that carry a named concept.
     """
     flat = score_flat(view, query, settings, found, now, max(pool, FIRST))
@@ -65,7 +66,8 @@ def score_ppr(
     walked = nodes < n
     rows, scores = nodes[walked], kept[walked] / settings.ppr_alpha
     top = flat.candidates[0][1] if flat.candidates else 0.0
-    far = {row: settings.ppr_eps * score / top for row, score in flat.candidates if top > 0.0}
+    scale = settings.ppr_eps / top if top > 0.0 else settings.ppr_eps
+    far = {row: score * scale for row, score in flat.candidates}
     if len(rows) > pool:  # and all that tie with the last one that fits
         least = np.partition(scores, len(rows) - pool)[len(rows) - pool]
         first = scores >= least
@@ -103,7 +105,7 @@ def starts(
         if carried and found.allowed[view.notes.postings.rows(concept)].any():
             rare = (live - carried + 0.5) / (carried + 0.5)
             concepts[view.notes.n + concept] = float(np.log1p(max(0.0, rare)))
-    notes = dict(flat.candidates[:FIRST])
+    notes = {row: score for row, score in flat.candidates[:FIRST] if score > 0.0}
     groups = [group for group in (concepts, notes) if sum(group.values()) > 0.0]
     made = {
         node: weight / sum(group.values()) * (HALF if len(groups) == 2 else 1.0)

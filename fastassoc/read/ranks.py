@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 
@@ -15,7 +15,17 @@ from fastassoc.read.scan import Scan
 from fastassoc.settings import Settings
 from fastassoc.state import StateView
 
-__all__ = ["Parts", "Scored", "Way", "expanded", "plan", "score_counts", "score_flat"]
+__all__ = [
+    "FAR",
+    "Parts",
+    "Scored",
+    "Way",
+    "expanded",
+    "is_linked",
+    "plan",
+    "score_counts",
+    "score_flat",
+]
 
 Rows = NDArray[np.int32]
 Scores = NDArray[np.float64]
@@ -24,6 +34,8 @@ Ordered = list[tuple[int, float]]  # rows with their scores, best first
 # "into" (concept, row), "out of" (row, concept), "word" (term, row), "to word" (row, term),
 # "note" (row, row), "link" (concept, concept), "cue" (code of a term, row)
 Way = tuple[str, int, int]
+FAR = 1e-9  # of a cosine below 0 counts: such notes come last, the nearest first
+OVER_LINKS = frozenset({"out of", "to word", "note", "link", "cue"})
 
 
 @dataclass
@@ -36,7 +48,7 @@ class Scored:
         Rows and rank scores, best first.
     direct : container of int
         Rows that the direct score brought: the first k, or all candidates of a rank that keeps
-        those brought by links apart.
+        those brought by links apart. Others are, too, where their `way` leads over no link.
     parts : callable
         From a row, its score and how many asked concepts it carries: the parts of the score.
     exact : dict of int to float
@@ -67,6 +79,11 @@ class Scored:
     way: Callable[[int], list[Way]] | None = None
     coverage: float | None = None
     reached: dict[int, float] = field(default_factory=dict)
+
+
+def is_linked(way: Sequence[Way]) -> bool:
+    """Whether a way leads over a link, a note or a word of one, and not straight to its end."""
+    return any(kind in OVER_LINKS for kind, _, _ in way)
 
 
 def plan(query: Query, settings: Settings) -> str:
@@ -146,7 +163,8 @@ def score_flat(
 ) -> Scored:
     """BM25 over the stems of the text, cosine with the vector, or half of each by its maximum.
 
-    The nearest `Scan.near` have their own cosine; every other note gets the least of them.
+    The nearest `Scan.near` have their own cosine; every other note gets the least of them. A note
+    for which nothing speaks has `FAR` of its cosine, which is not above 0.
     """
     words, cosines = Words(view, settings, found), Cosines(found)
     near = [] if found.near is None else found.near[0].tolist()
@@ -155,6 +173,8 @@ def score_flat(
     top, highest = max((words(row) for row in rows), default=0.0), cosines.highest
 
     def parts(row: int) -> Parts:
+        if cosines.raw(row) < 0.0 and not words(row):
+            return {"vector": FAR * cosines.raw(row)}
         if not rows:
             return {"vector": cosines(row)}
         if not highest:
@@ -163,8 +183,7 @@ def score_flat(
 
     made = {row: parts(row) for row in {*rows, *near, *found.exact}}
     totals = {row: sum(of.values()) for row, of in made.items()}
-    raw = cosines.raw  # orders notes that lie in the other half of the space, which score alike
-    order = sorted({*rows, *near}, key=lambda row: (-totals[row], -raw(row), row))[:pool]
+    order = sorted({*rows, *near}, key=lambda row: (-totals[row], row))[:pool]
     return Scored(
         [(row, totals[row]) for row in order],
         set(order),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastassoc.links import Expansion
 from fastassoc.query import Query
 from fastassoc.read.lookup import Lookup
-from fastassoc.read.ranks import Scored, expanded
+from fastassoc.read.ranks import FAR, Scored, expanded
 from fastassoc.read.scan import Scan
 from fastassoc.settings import Settings
 from fastassoc.state import StateView
@@ -27,6 +27,8 @@ def score_retention(
 ) -> Scored:
     """Direct notes by ``sim * R^power``; associated ones by that times the strength of the path.
 
+    Of a cosine below 0 `FAR` is the score, the less so the stronger the path.
+
     *Direct* are the nearest hot notes by vector, the best by text, and those that carry an asked
     concept; where the query has no vector, sim is `RetentionRule.similarity` times BM25 by its
     maximum, and the whole of it for notes that carry an asked concept. *Associated* are notes
@@ -38,8 +40,7 @@ def score_retention(
     cosines = cosines_of(view, query, found, rows)
     by_words = words if cosines is None else None
     scores = keenness(view, settings, rows, now, cosines, by_words)
-    below = np.zeros(len(rows)) if cosines is None else np.minimum(np.nan_to_num(cosines), 0.0)
-    by_score = np.lexsort((rows, -below, -scores))  # scores of 0 by how far their notes lie
+    by_score = np.lexsort((rows, -scores))
     order, scores = rows[by_score], scores[by_score]
     first = order[: query.k].tolist()
     liked = () if found.like is None else (found.like,)
@@ -59,9 +60,9 @@ def score_retention(
     strengths = reached(view, found, walk, expansion)
     strengths[seeds] = 0.0
     linked = np.flatnonzero(strengths > 0.0)
-    linked = linked[np.argsort(-strengths[linked], kind="stable")]  # equal ones: the stronger first
     near = cosines_of(view, query, found, linked)
-    held = keenness(view, settings, linked, now, near) * strengths[linked]
+    held = keenness(view, settings, linked, now, near)
+    held *= np.where(held > 0.0, strengths[linked], 1.0 - strengths[linked])
     by_link = np.argsort(-held, kind="stable")
     associated = zip(linked[by_link].tolist(), held[by_link].tolist(), strict=True)
     exact = np.array(found.exact, np.int64)
@@ -122,15 +123,16 @@ def keenness(
     cosines: Scores | None,
     fits: Scores | None = None,
 ) -> Scores:
-    """``sim * R^power`` of each row; a cosine below 0 counts as 0.
+    """``sim * R^power`` of each row, but `FAR` of a cosine below 0.
 
     `fits` float64 [m] says how well each fits where there is no cosine; wholly by default.
     """
     rule = settings.retention
     near = np.full(len(rows), rule.similarity) * (1.0 if fits is None else fits)
     if cosines is not None:
-        near = np.where(np.isnan(cosines), near, np.maximum(cosines, 0.0))
-    faded: Scores = near * view.notes.states.retention(rows, now, rule.power)
+        near = np.where(np.isnan(cosines), near, cosines)
+    kept = view.notes.states.retention(rows, now, rule.power)
+    faded: Scores = near * np.where(near > 0.0, kept, FAR)
     return faded
 
 
