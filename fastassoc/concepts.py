@@ -238,6 +238,10 @@ class Vocabulary:
         """
         return self._shown
 
+    def keys(self) -> Sequence[str | None]:
+        """Folded names by id, as `names` gives the first spellings."""
+        return self._keys
+
     @staticmethod
     def _at(names: list[str | None], concept: int) -> str:
         if not 0 <= concept < len(names):

@@ -11,11 +11,11 @@ looser keys, and those that it carries.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,9 @@ from fastassoc.postings import Postings, PostingsView, gather, list_sizes
 from fastassoc.scripts import JOINED, is_unspaced
 from fastassoc.words import tokens, units
 
-__all__ = ["Corpus", "MentionIndex", "MentionView"]
+__all__ = ["RULES", "Corpus", "MentionIndex", "MentionView"]
+
+RULES = 1  # to be raised whenever other names are found in a text, or other arrays are kept
 
 CHUNK = 4096  # texts tokenised at once; bounds the memory of a scan
 MAX_TOKENS = 6  # the longest name, in tokens, that is found in a text
@@ -51,8 +53,8 @@ class Corpus(NamedTuple):
         Concepts of each row.
     n_ids : int
         Concept ids given so far.
-    key : callable
-        The folded name of a concept; "" where it was dropped.
+    keys : sequence of str or None
+        The folded name of each concept, None where it was dropped.
     holding : callable
         From tokens to rows, int32 ascending, among which are all whose texts hold each of them;
         None where any row may.
@@ -64,8 +66,14 @@ class Corpus(NamedTuple):
     declared: NDArray[np.int64]
     carried: PostingsView
     n_ids: int
-    key: Callable[[int], str]
+    keys: Sequence[str | None]
     holding: Callable[[Sequence[str]], NDArray[np.int32] | None]
+
+    def kept(self) -> Corpus:
+        """The same, whatever happens to the notes afterwards."""
+        return self._replace(
+            alive=self.alive.copy(), df=self.df.copy(), declared=self.declared.copy()
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +191,48 @@ class MentionIndex:
         arrays = (self._rows_of.array, self._scan_of.array, self._void)
         return self._postings.nbytes + self._names.nbytes + sum(a.nbytes for a in arrays)
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that the index is, for `from_arrays`."""
+        return {
+            **self._postings.arrays(),
+            "rows_of": self._rows_of.array,
+            "scan_of": self._scan_of.array,
+            "void": self._void,
+            **self._names.arrays(),
+        }
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> MentionIndex:
+        """The index of a whole corpus."""
+        new = cls()
+        new.catch_up(corpus, ())
+        return new
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> MentionIndex:
+        """The index that `arrays` gave, which goes on in these arrays.
+
+        Raises
+        ------
+        InvalidInput
+            They do not belong together.
+        """
+        new = cls()
+        new._postings = Postings.from_arrays(arrays, with_values=False)
+        new._rows_of.replace(arrays["rows_of"])
+        new._scan_of.replace(arrays["scan_of"])
+        new._void = arrays["void"]
+        new._names = _Names.from_arrays(arrays)
+        scans, live = arrays["rows_of"], arrays["scan_of"]
+        new._n_void = int(np.count_nonzero(scans < 0))
+        new._n_live = int(np.count_nonzero(live >= 0))
+        if not scans.size == new._postings.n_rows == new._n_live + new._n_void:
+            raise InvalidInput(
+                f"a mention index: found {scans.size} scans and {new._n_live} rows with one, "
+                f"expected {new._postings.n_rows}, void ones apart."
+            )
+        return new
+
     def catch_up(self, corpus: Corpus, removed: Sequence[int]) -> None:
         """Take in new rows, and the rows `removed` since the last call.
 
@@ -234,7 +284,7 @@ class MentionIndex:
             again += [view.rows(concept) for concept in lost.tolist()]
             names.take(lost)
         if won.size:
-            new = names.put(won, corpus.key)
+            new = names.put(won, corpus.keys)
             again += self._holding(corpus, first, won, new)
         if not again:
             return np.empty(0, np.int64)
@@ -394,6 +444,36 @@ class _Names:
         by_id = (self._nexts, self._ends, self._known, self.eligible)
         return sum(a.nbytes for a in (*arrays, *by_id))
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that the names are, for `from_arrays`."""
+        texts = "".join(unit + "\n" for unit in self._numbers)  # no unit holds a new line
+        return {
+            "edges": self._edges, "behind": self._behind, "heads": self._heads,
+            "counts": self._counts, "nexts": self._nexts, "ends": self._ends,
+            "known": self._known, "eligible": self.eligible,
+            "nodes": np.array([self._n_nodes]),
+            "units": np.frombuffer(texts.encode(), np.uint8),
+            "numbers": np.fromiter(self._numbers.values(), np.int32, len(self._numbers)),
+        }  # fmt: skip
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> _Names:
+        """The names that `arrays` gave, which go on in these arrays."""
+        new = cls()
+        units = arrays["units"].tobytes().decode().split("\n")[:-1]
+        new._numbers = dict(zip(units, arrays["numbers"].tolist(), strict=True))
+        new._edges, new._behind = arrays["edges"], arrays["behind"]
+        new._heads, new._counts = arrays["heads"], arrays["counts"]
+        new._nexts, new._ends = arrays["nexts"], arrays["ends"]
+        new._known, new.eligible = arrays["known"], arrays["eligible"]
+        new._n_nodes = int(arrays["nodes"][0])
+        by_id = {new._nexts.size, new._ends.size, new._known.size, new.eligible.size}
+        by_node, edges = {new._heads.size, new._counts.size}, new._edges.size
+        whole = len(by_id) == len(by_node) == 1 and edges == new._behind.size
+        if not whole or new._n_nodes > min(by_node) or edges & (edges - 1):
+            raise InvalidInput("a mention index: its names do not belong together.")
+        return new
+
     def reserve(self, n_ids: int) -> None:
         """Make room for concept ids below `n_ids`."""
         if n_ids > self.eligible.size:
@@ -401,15 +481,15 @@ class _Names:
             self._nexts, self._ends = enlarged(self._nexts, size), enlarged(self._ends, size)
             self._known, self.eligible = enlarged(self._known, size), enlarged(self.eligible, size)
 
-    def put(self, concepts: NDArray[np.int64], key: Callable[[int], str]) -> list[list[str]]:
+    def put(self, concepts: NDArray[np.int64], keys: Sequence[str | None]) -> list[list[str]]:
         """Make concepts eligible; the tokens of each, none where no text can name it."""
-        words = [tokens(key(concept)) for concept in concepts.tolist()]
+        words = [tokens(keys[concept] or "") for concept in concepts.tolist()]
         words = [name if len(name) <= MAX_TOKENS else [] for name in words]
         new = np.flatnonzero(~self._known[concepts])
         if new.size:
             some = concepts[new]
             named = zip(some.tolist(), new.tolist(), strict=True)
-            self._grow(some, [units(key(c)) if words[place] else [] for c, place in named])
+            self._grow(some, [units(keys[c] or "") if words[place] else [] for c, place in named])
         self._mark(concepts, 1)
         return words
 

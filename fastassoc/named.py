@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import xxhash
 
@@ -14,14 +14,17 @@ from fastassoc.journal import Behind, Entry, Journal, Pointer, Transaction
 from fastassoc.snapshot import Segment
 
 __all__ = [
+    "MADE_FROM",
     "SPANNED",
+    "Keys",
     "bulk_segments",
+    "cache_keys",
     "entries_from",
     "manifest_of",
     "parts_of",
-    "texts_key",
-    "vectors_key",
 ]
+
+T = TypeVar("T")
 
 # what a manifest names, any other kind being reserved:
 SPANNED = ("notes", "vectors")  # any number of segments, each of a span of the notes
@@ -33,6 +36,26 @@ ONE_EACH = {  # exactly one, since that format
     "links-note": 2,
 }
 AT_MOST_ONE = ("vectors-next", "links-cue", "stems")
+
+
+class Keys(NamedTuple, Generic[T]):
+    """What the cache keeps of a snapshot, each made from segments of some kinds; see `MADE_FROM`.
+
+    Attributes
+    ----------
+    vectors, texts : T
+        What is made from its vectors, and from its texts.
+    names : T
+        What is made from its texts and its names of concepts.
+    """
+
+    vectors: T
+    texts: T
+    names: T
+
+
+# which notes are dead decides what is in which row
+MADE_FROM = Keys(("vectors", "dead"), ("notes", "dead"), ("notes", "dead", "vocabulary"))
 
 
 def manifest_of(journal: Journal, pointer: Pointer) -> dict[str, Any]:
@@ -68,44 +91,10 @@ def parts_of(manifest: dict[str, Any], name: str) -> dict[str, list[Segment]]:
     return parts
 
 
-def vectors_key(names: Iterable[str]) -> str:
-    """The key under which ``cache`` keeps what is made from a snapshot's vectors.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Names of all segments of the snapshot. What counts are those of vectors, in their order,
-        and which notes are dead in them.
-
-    Examples
-    --------
-    >>> vectors_key(["vectors-0a.parquet", "notes-1b.parquet", "dead-2c.parquet"])
-    '269a8fddbcc748627248e2aa68ce2336'
-    """
-    return key_of(names, ("vectors", "dead"))
-
-
-def texts_key(names: Iterable[str]) -> str:
-    """The key under which ``cache`` keeps what is made from a snapshot's texts.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Names of all segments of the snapshot. What counts are those of notes, in their order, and
-        which are dead in them: these decide which text is in which row.
-
-    Examples
-    --------
-    >>> texts_key(["vectors-0a.parquet", "notes-1b.parquet", "dead-2c.parquet"])
-    '676e28fcdbc8193359223299f1f7e637'
-    """
-    return key_of(names, ("notes", "dead"))
-
-
-def key_of(names: Iterable[str], kinds: Container[str]) -> str:
-    """A hash of those names that are segments of some kinds."""
-    named = [name for name in names if name.rpartition("-")[0] in kinds]
-    return xxhash.xxh3_128_hexdigest("\n".join(named).encode())
+def cache_keys(segments: Sequence[Segment]) -> Keys[str]:
+    """The keys under which ``cache`` keeps what is made from a snapshot with these segments."""
+    named = ("\n".join(one.name for one in segments if one.kind in kinds) for kinds in MADE_FROM)
+    return Keys(*(xxhash.xxh3_128_hexdigest(names.encode()) for names in named))
 
 
 def bulk_segments(entries: Iterable[Entry]) -> list[Segment]:

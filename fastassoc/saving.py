@@ -22,13 +22,13 @@ from fastassoc.journal import Journal
 from fastassoc.named import (
     SPANNED,
     bulk_segments,
+    cache_keys,
     entries_from,
     manifest_of,
-    texts_key,
-    vectors_key,
 )
 from fastassoc.ports import Still
 from fastassoc.reports import Report
+from fastassoc.snapshot import Segment
 from fastassoc.state import State
 
 __all__ = ["Plan", "snapshot", "vacuum"]
@@ -147,15 +147,15 @@ def _sweep(journal: Journal, *, keep_previous: bool) -> None:
             return
         manifest = manifest_of(journal, pointer)
         current = [segment.name for segment in manifest["segments"]]
-        keep, keys = {pointer.manifest, *current}, {vectors_key(current), texts_key(current)}
+        keep, keys = {pointer.manifest, *current}, {*cache_keys(manifest["segments"])}
         previous = manifest["previous"]
         if keep_previous and previous is not None:
             keep.add(previous)
-            with suppress(CorruptStore, OSError, ValueError, KeyError):
+            with suppress(CorruptStore, OSError, ValueError, KeyError, TypeError):
                 found = json.loads((journal.path / previous).read_text())
                 before = [segment["name"] for segment in found["segments"]]
                 keep.update(before)
-                keys |= {vectors_key(before), texts_key(before)}
+                keys.update(cache_keys([Segment(**one) for one in found["segments"]]))
         # what the journal still tells: a handle that lags or a repeated operation needs it
         keep.update(s.name for s in bulk_segments(entries_from(transaction, 0)))
         # a vacuum must not trust times of files: with both locks held, nobody writes here

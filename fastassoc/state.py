@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +31,15 @@ from fastassoc.text import TextIndex, TextView
 
 __all__ = ["Kept", "Operation", "State", "StateView"]
 
-# from the rows of a snapshot, and what indexes their texts, to their index
-Kept = Callable[[int, Callable[[], TextIndex]], TextIndex]
+
+class Kept(Protocol):
+    """Gives the indexes of a snapshot's rows, or lets them be made."""
+
+    def text(self, rows: int, make: Callable[[], TextIndex], /) -> TextIndex:
+        """The index of the texts."""
+
+    def mentions(self, rows: int, make: Callable[[], MentionIndex], /) -> MentionIndex:
+        """The index of what they mention."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ class State(Changes):
         self.time = 0
         self.torn = False  # an interrupt left an operation or a view half made
         self._text = TextIndex(settings.language)
-        self._kept: tuple[Kept, int] | None = None  # and rows restored; until a read needs them
+        self._kept: tuple[Kept, Corpus] | None = None  # as restored; until a read needs them
         self._mentions = MentionIndex()
         self._views: dict[bool, StateView] = {}
 
@@ -116,21 +124,26 @@ class State(Changes):
 
     def _text_views(self) -> tuple[TextView, MentionView]:
         if self._kept is not None:
-            kept, rows = self._kept
+            kept, restored = self._kept
             self._kept = None
-            self._text = kept(rows, lambda: self._indexed(self._text, rows))
+            rows = restored.alive.size
+            self._text = kept.text(rows, lambda: self._indexed(self._text, rows))
+            self._mentions = kept.mentions(rows, partial(MentionIndex.of, restored))
         self._indexed(self._text, len(self.notes.ids))
         if self._text_removed:
             self._text.remove(self._text_removed)
-        text, notes = self._text.view(), self.notes
-        corpus = Corpus(
-            texts=notes.texts, alive=notes.alive.array, df=notes.df.array,
-            declared=notes.declared.array, carried=notes.postings.view(),
-            n_ids=self.vocabulary.n_ids, key=self.vocabulary.key, holding=text.holding,
-        )  # fmt: skip
-        self._mentions.catch_up(corpus, self._text_removed)
+        text = self._text.view()
+        self._mentions.catch_up(self._corpus(text.holding), self._text_removed)
         self._text_removed = []
         return text, self._mentions.view()
+
+    def _corpus(self, holding: Callable[[Sequence[str]], NDArray[np.int32] | None]) -> Corpus:
+        notes = self.notes
+        return Corpus(
+            texts=notes.texts, alive=notes.alive.array, df=notes.df.array,
+            declared=notes.declared.array, carried=notes.postings.view(),
+            n_ids=self.vocabulary.n_ids, keys=self.vocabulary.keys(), holding=holding,
+        )  # fmt: skip
 
     def _indexed(self, index: TextIndex, stop: int) -> TextIndex:
         """The index with the texts of rows below `stop`."""
@@ -219,7 +232,8 @@ class State(Changes):
     ) -> State:
         """The state that `capture` and `summary` described, dead notes taken out already.
 
-        `kept` gives the index of exactly these texts, or lets it be made, when one is needed.
+        `kept` gives the indexes of exactly these notes, or lets them be made, when a read needs
+        them.
         """
         state = cls(Settings.from_dict(summary["settings"]))
         settings = state.settings
@@ -245,7 +259,7 @@ class State(Changes):
         )
         state.space.restore(summary, seqs, tables.get("vectors"), tables.get("vectors-next"))
         if kept is not None:
-            state._kept = kept, len(state.notes.ids)
+            state._kept = kept, state._corpus(lambda words: None).kept()
         state.ingests = dict(summary["ingests"])
         state.position, state.time = position, summary["time"]
         return state

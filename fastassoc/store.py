@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastassoc import saving, storecare, textcache
+from fastassoc import saving, storecare
 from fastassoc import snapshot as disk
 from fastassoc.batch import NoteBatch
 from fastassoc.cache import Cache
@@ -22,7 +22,7 @@ from fastassoc.errors import CorruptStore, StoreError, StoreExists, StoreNotFoun
 from fastassoc.indexed import Indexed
 from fastassoc.journal import Behind, Draft, Entry, Journal, Pointer, Transaction
 from fastassoc.jsontext import loads
-from fastassoc.named import SPANNED, bulk_segments, manifest_of, parts_of, texts_key, vectors_key
+from fastassoc.named import MADE_FROM, SPANNED, bulk_segments, cache_keys, manifest_of, parts_of
 from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA, NoteTable
 from fastassoc.ports import Still, written_ids
 from fastassoc.reports import Report
@@ -32,7 +32,7 @@ from fastassoc.snapshot import Segment
 from fastassoc.sound import check_bulk, check_span, check_spans, check_tables, check_vectors
 from fastassoc.state import Operation, State, StateView
 from fastassoc.storecare import Verification, check_manifests
-from fastassoc.text import TextIndex
+from fastassoc.textcache import Kept
 from fastassoc.vectorcache import choice_of, index_of, mapped, members_at
 from fastassoc.vectors import Choice
 
@@ -147,26 +147,19 @@ class Store:
             tables = self._tables(manifest, parts)
             check_tables(tables, manifest["state"])
             language = manifest["state"]["settings"]["language"]
-            kept = partial(self._texts, [*parts["notes"], *parts["dead"]], language)
+            withdraw = partial(self._withdraw, manifest["segments"])
+            kept = Kept(self._cache, cache_keys(manifest["segments"]), language, withdraw)
             return State.restore(tables, manifest["state"], pointer.seq, kept)
 
-    def _texts(
-        self, parts: Sequence[Segment], language: str, rows: int, make: Callable[[], TextIndex]
-    ) -> TextIndex:
-        """The index of a snapshot's texts, from the cache or made for it."""
-        key = texts_key(segment.name for segment in parts)
-        index = textcache.index_of(self._cache, key, language, rows, make)
-        self._withdraw(parts, key)
-        return index
-
-    def _withdraw(self, parts: Sequence[Segment], key: str) -> None:
+    def _withdraw(self, segments: Sequence[Segment], made: str) -> None:
         """Leave in the cache nothing of segments that were swept before it was put there.
 
         To look afterwards is enough: whoever sweeps them from here on sweeps the cache later.
         """
-        if not disk.are_there(self.root, parts):
+        kinds = getattr(MADE_FROM, made)
+        if not disk.are_there(self.root, [one for one in segments if one.kind in kinds]):
             with suppress(OSError):  # the folder itself went
-                self._cache.drop(key)
+                self._cache.drop(getattr(cache_keys(segments), made))
 
     def _tables(
         self, manifest: dict[str, Any], parts: dict[str, list[Segment]]
@@ -181,14 +174,14 @@ class Store:
         tables["notes"], states = completed(live("notes"), NOTES_SCHEMA), tables.get("notestate")
         tables["notestate"] = completed([] if states is None else [states], NOTESTATE_SCHEMA)
         if parts["vectors"]:
-            key = vectors_key(segment.name for segment in manifest["segments"])
+            key = cache_keys(manifest["segments"]).vectors
             rows = sum(segment.rows for segment in parts["vectors"])
 
             def read() -> pa.Table:
                 return pa.concat_tables(live("vectors"))
 
             tables["vectors"] = mapped(self._cache, key, rows, read)
-            self._withdraw([*parts["vectors"], *parts["dead"]], key)
+            self._withdraw(manifest["segments"], "vectors")
         if "vectors-next" in tables:
             check_vectors(tables["vectors-next"], "vectors-next")
         return tables
@@ -289,11 +282,10 @@ class Store:
             pointer, manifest = self._current()
             if covers(pointer, view):
                 members = members_at(view, pointer.seq, manifest["state"]["next_seq"], forgotten)
-                name = vectors_key(segment.name for segment in manifest["segments"])
+                name = cache_keys(manifest["segments"]).vectors
                 made = index_of(self._cache, name, floor, view, members)
                 self._index = index_key(pointer, view, floor), made
-                parts = parts_of(manifest, pointer.manifest)
-                self._withdraw([*parts["vectors"], *parts["dead"]], name)
+                self._withdraw(manifest["segments"], "vectors")
         return self._index[1] if self._index is not None and covers(pointer, view) else None
 
     def choice(self, view: StateView, floor: float) -> Choice | None:
@@ -304,7 +296,7 @@ class Store:
         held = self._index
         if held is not None and held[0] == index_key(pointer, view, floor) and held[1]:
             return held[1].index.choice
-        name = vectors_key(segment.name for segment in manifest["segments"])
+        name = cache_keys(manifest["segments"]).vectors
         return choice_of(self._cache, name, floor)
 
     def info(self) -> dict[str, Any]:

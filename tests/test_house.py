@@ -102,7 +102,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "journal": {"journal", "errors", "files", "formats"},
     "snapshot": {"errors", "files", "manifest", "parquet"},
     # the verbs
-    "textcache": {"cache", "text"},
+    "textcache": {"cache", "mentionindex", "named", "text"},
     "vectorcache": {"cache", "indexed", "space", "state", "vectors"},
     "ports": {"cache", "errors", "indexed", "notes", "state", "vectorcache", "vectors"},
     "named": {"errors", "journal", "snapshot"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import naive_mentions as naive
@@ -95,6 +96,15 @@ class Both:
         state = self.state
         state.apply(Operation("purge", state.time, {}), state.position)
 
+    def kept(self) -> None:
+        """Go on with the index that its arrays make."""
+        state = self.state
+        before = state._mentions.arrays()
+        state._mentions = module.MentionIndex.from_arrays(
+            {name: array.copy() for name, array in before.items()}
+        )
+        state._views = {}
+
     def follow(self) -> None:
         """Tell the twin of new notes and what they carry, and of dead ones."""
         table = self.state.notes
@@ -163,17 +173,40 @@ def test_every_step_equals_an_index_built_at_once(data: Any) -> None:
     both = Both()
     some_note = st.tuples(some_text, some_names, st.integers(0, 9).map(str))
     for _ in range(data.draw(st.integers(1, 8))):
-        step = data.draw(st.sampled_from(["write", "write", "replace", "forget", "purge"]))
+        steps = ["write", "write", "replace", "forget", "purge", "kept"]
+        step = data.draw(st.sampled_from(steps))
         live = sorted(both.state.notes.rows)
         if step in ("write", "replace"):
             both.write(data.draw(st.lists(some_note, min_size=1, max_size=5)), step == "replace")
         elif step == "forget" and live:
             both.forget(data.draw(st.lists(st.sampled_from(live), unique=True, min_size=1)))
-        elif step == "purge":
-            both.purge()
+        elif step in ("purge", "kept"):
+            getattr(both, step)()
         if data.draw(st.booleans()):
             both.check()
     both.check()
+
+
+def test_arrays_that_do_not_belong_together_are_refused() -> None:
+    both = Both()
+    both.write([("We saw Marie Curie", {"paris": True}, "0"), ("Marie Curie", {}, "1")])
+    both.check()
+    arrays = both.state._mentions.arrays()
+    assert module.MentionIndex.from_arrays(arrays).n_rows == 2
+    for name in [name for name, array in arrays.items() if array.size and name != "void"]:
+        with pytest.raises((InvalidInput, ValueError, IndexError)):
+            module.MentionIndex.from_arrays({**arrays, name: arrays[name][:-1]})
+
+
+def test_other_rules_have_another_number() -> None:
+    """Whoever changes what is found or kept must raise RULES, or stores go on with the old."""
+    both = Both()
+    both.write([("Ask Marie Curie, 東京都 and AI技術.", {"3.5": True, "東京": False}, "0")])
+    both.check()
+    arrays = both.state._mentions.arrays()
+    names = [f"{name} {array.dtype} {array.tolist()}" for name, array in sorted(arrays.items())]
+    told = hashlib.sha256("\n".join(names).encode()).hexdigest()
+    assert (module.RULES, told[:16]) == (1, "98b1059d604618a1")
 
 
 def test_found_names_become_eligible_and_ineligible(limits: None) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fastassoc.batch import NoteBatch
 from fastassoc.cache import Cache
-from fastassoc.named import ONE_EACH, parts_of, vectors_key
+from fastassoc.named import ONE_EACH, cache_keys, parts_of
 from fastassoc.reports import Report
 from fastassoc.saving import Plan, covered
 from fastassoc.snapshot import Segment
@@ -193,7 +193,7 @@ def test_the_cache_is_kept_for_two_snapshots_and_left_out_of_copies(tmp_path: Pa
             tale.write()
         tale.snapshot()
         segments = tale.store._current()[1]["segments"]
-        keys.append(vectors_key([segment.name for segment in segments]))
+        keys.append(cache_keys(segments).vectors)
         Cache(tale.path).array("numbers", keys[-1], lambda n=number: np.arange(n + 1))
         assert entries() == sorted(f"numbers-{key}" for key in keys[-2:])
     assert len(set(keys)) == 4

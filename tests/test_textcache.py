@@ -1,4 +1,4 @@
-"""The text index of a snapshot, kept in the cache: the same answers, and nothing indexed twice."""
+"""The indexes of a snapshot's texts, kept in the cache: the same answers, nothing indexed twice."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from fastassoc import text as texts
 from fastassoc import textcache
 from fastassoc.cache import Cache
 from fastassoc.errors import InvalidInput
+from fastassoc.mentionindex import Corpus, MentionIndex
+from fastassoc.named import Keys
 from fastassoc.text import TextIndex
 from fastassoc.words import STOP_WORDS, written_terms
 
@@ -139,6 +141,8 @@ def test_other_rules_have_another_number() -> None:
 
 # -- in a store ----------------------------------------------------------------------------------
 
+KINDS = ("text", "mentions")
+
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,16 +159,28 @@ def store(tmp_path: Path, few: None) -> Path:
 
 
 class Indexed:
-    """Counts the texts that are indexed."""
+    """Counts the texts that are indexed, by words and by names."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count, append = 0, TextIndex.append
+        self.words, append = 0, TextIndex.append
+        self.names, scan = 0, MentionIndex._scan
 
-        def counted(index: TextIndex, new: Any) -> None:
-            self.count += len(new)
+        def appended(index: TextIndex, new: Any) -> None:
+            self.words += len(new)
             append(index, new)
 
-        monkeypatch.setattr(TextIndex, "append", counted)
+        def scanned(index: MentionIndex, corpus: Corpus, rows: Any, new: Any) -> Any:
+            self.names += len(new)
+            return scan(index, corpus, rows, new)
+
+        monkeypatch.setattr(TextIndex, "append", appended)
+        monkeypatch.setattr(MentionIndex, "_scan", scanned)
+
+    @property
+    def count(self) -> int:
+        """How many were indexed, by words as by names."""
+        assert self.words == self.names
+        return self.words
 
 
 @pytest.fixture
@@ -173,7 +189,7 @@ def indexed(store: Path, monkeypatch: pytest.MonkeyPatch) -> Indexed:
 
 
 def entries(path: Path) -> list[str]:
-    return sorted(file.name for file in (path / "cache").glob("text-*"))
+    return sorted(file.name for kind in KINDS for file in (path / "cache").glob(f"{kind}-*"))
 
 
 def answers(mem: Any) -> list[Any]:
@@ -199,7 +215,7 @@ def test_it_is_made_once(store: Path, indexed: Indexed) -> None:
     with quiet():
         first = read_all(store)
         assert indexed.count == 6
-        assert len(entries(store)) == 2
+        assert len(entries(store)) == 4
         assert read_all(store) == read_all(store, read_only=True) == first
         assert indexed.count == 6
         with fa.open(store) as mem:  # what came after the snapshot is added to it
@@ -250,46 +266,61 @@ def flipped(data: bytearray) -> None:
     data[len(data) // 2] ^= 4
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("suffix", [".bin", ".json"])
 @pytest.mark.parametrize("change", [flipped, lambda data: data.pop(), bytearray.clear])
 def test_a_damaged_entry_is_told_once_and_made_again(
-    store: Path, indexed: Indexed, suffix: str, change: Any
+    store: Path, indexed: Indexed, kind: str, suffix: str, change: Any
 ) -> None:
     first = read_all(store)
-    damaged(next((store / "cache").glob(f"text-*{suffix}")), change)
+    damaged(next((store / "cache").glob(f"{kind}-*{suffix}")), change)
     with pytest.warns(RuntimeWarning, match="only a cache and is made again") as caught:
         assert read_all(store) == first
     assert len(caught) == 1
-    assert indexed.count == 12
+    wanted = (12, 6) if kind == "text" else (6, 12)
+    assert (indexed.words, indexed.names) == wanted
     with quiet():
         assert read_all(store) == first
-    assert indexed.count == 12
+    assert (indexed.words, indexed.names) == wanted
 
 
 def test_an_entry_of_other_texts_is_made_again(store: Path, indexed: Indexed) -> None:
     first = read_all(store)
-    key = entries(store)[0].removeprefix("text-").removesuffix(".bin")
-    other = TextIndex("english")
+    names, texts = (name.rpartition("-")[2][:32] for name in entries(store)[::2])
+    other, named = TextIndex("english"), MentionIndex()
     other.append(["one"] * 5)
-    Cache(store).drop(key)
-    textcache.index_of(Cache(store), key, "english", 5, lambda: other)
-    with pytest.warns(RuntimeWarning, match="found 5 texts, expected 6"):
+    for key in (texts, names):
+        Cache(store).drop(key)
+    kept = textcache.Kept(Cache(store), Keys("00", texts, names), "english", lambda made: None)
+    kept.text(5, lambda: other)
+    kept.mentions(5, lambda: named)
+    with pytest.warns(RuntimeWarning) as caught:
         assert read_all(store) == first
+    told = sorted(str(one.message).rpartition(": ")[2] for one in caught)
+    assert [words.partition(". ")[0] for words in told] == [
+        "found 0 texts, expected 6", "found 5 texts, expected 6",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("what", ["language", "rules", "snowballstemmer", "unicode"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_other_versions_make_it_anew(
-    store: Path, indexed: Indexed, monkeypatch: pytest.MonkeyPatch, what: str
+    store: Path, indexed: Indexed, monkeypatch: pytest.MonkeyPatch, kind: str, what: str
 ) -> None:
     first = read_all(store)
     versions = textcache.versions
-    monkeypatch.setattr(textcache, "versions", lambda language: versions(language) | {what: "x"})
+
+    def others(made: str, language: str) -> dict[str, str]:
+        return versions(made, language) | ({what: "x"} if made == kind else {})
+
+    monkeypatch.setattr(textcache, "versions", others)
     with pytest.warns(RuntimeWarning, match="other versions"):
         assert read_all(store) == first
-    assert indexed.count == 12
+    wanted = (12, 6) if kind == "text" else (6, 12)
+    assert (indexed.words, indexed.names) == wanted
     with quiet():
         assert read_all(store) == first
-    assert indexed.count == 12
+    assert (indexed.words, indexed.names) == wanted
 
 
 def test_an_entry_goes_with_what_it_was_made_from(store: Path) -> None:
@@ -300,7 +331,7 @@ def test_an_entry_goes_with_what_it_was_made_from(store: Path) -> None:
             mem.snapshot()
         read_all(store)
         kept.append(entries(store))
-    assert [len(names) for names in kept] == [2, 4, 4]  # that of the snapshot before stays
+    assert [len(names) for names in kept] == [4, 8, 8]  # that of the snapshot before stays
     assert not set(kept[2]) & set(kept[0])
     with fa.open(store) as mem:
         answers(mem)
@@ -330,7 +361,7 @@ def test_two_handles_at_once(store: Path, indexed: Indexed) -> None:
         thread.join()
     assert found[0] == found[1]
     assert indexed.count == 6
-    assert len(entries(store)) == 2
+    assert len(entries(store)) == 4
 
 
 def test_nothing_is_put_there_behind_a_vacuum(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,7 +384,7 @@ def test_nothing_is_put_there_behind_a_vacuum(store: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Cache, "arrays", late)
     with fa.open(store) as mem:
         assert "n3" in [hit.id for hit in mem.read("3", rank="flat")]
-        assert len(now) == 2
+        assert len(now) == 4
         assert entries(store) == now
         assert "n3" not in str(answers(mem))
     assert entries(store) == now
