@@ -318,7 +318,7 @@ def test_norms_and_tags(tmp_path: Path) -> None:
     assert made.left_out == {"responses equal to their cue": 20}
     kept = load_tags("t", write_lines(tmp_path / "t.jsonl", tags()))
     assert len(kept.rows) == 80
-    assert kept.left_out == {"rows with an id that came before": 1}
+    assert kept.left_out == {"rows without a text, or with an id that came before": 1}
 
 
 def test_own_questions_of_a_store(tmp_path: Path) -> None:
@@ -401,7 +401,10 @@ def test_malformed_questions_are_refused_with_the_place(tmp_path: Path, case: st
 
 def test_other_malformed_sets_are_refused(tmp_path: Path) -> None:
     cases: list[tuple[Any, str]] = [
-        (lambda: load_dialogues("x", write_json(tmp_path / "a.json", {})), "a list of dialogues"),
+        (
+            lambda: load_dialogues("x", write_json(tmp_path / "a.json", {"a": 1})),
+            "a list of dialogues",
+        ),
         (lambda: load_dialogues("x", write_json(tmp_path / "b.json", [{}])), "dialogue 0"),
         (
             lambda: load_dialogues(

@@ -7,11 +7,27 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from fastassoc.quality.sets import AskedSet, Part, Question, need, whole_of
+from fastassoc.quality.sets import (
+    AskedSet,
+    Part,
+    Question,
+    id_of,
+    label_of,
+    need,
+    sound_text,
+    text_of,
+    whole_of,
+)
 
 __all__ = ["load_dialogues"]
 
-CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open", 4: "single-hop", 5: "adversarial"}
+CATEGORIES = {
+    "1": "multi-hop",
+    "2": "temporal",
+    "3": "open",
+    "4": "single-hop",
+    "5": "adversarial",
+}
 
 
 def load_dialogues(name: str, path: Path) -> AskedSet:
@@ -33,7 +49,7 @@ def load_dialogues(name: str, path: Path) -> AskedSet:
         where = f"{path}, dialogue {number}"
         good = isinstance(one, dict) and isinstance(one.get("conversation"), dict)
         need(good and isinstance(one.get("qa"), list), where, one, "'conversation' and 'qa'")
-        title = str(one.get("sample_id") or f"dialogue{number}")
+        title = id_of(where, one, "sample_id", f"dialogue{number}")
         rows = _turns(where, one["conversation"], left_out)
         turns = {row["id"] for row in rows}
         parts.append(Part(title, rows, _questions(where, title, one["qa"], turns, left_out)))
@@ -48,38 +64,43 @@ def _turns(
     for session in sorted(sessions, key=lambda key: int(key[8:])):
         turns = conversation[session]
         need(isinstance(turns, list), f"{where}, {session}", turns, "a list of turns")
-        for turn in turns:
-            good = isinstance(turn, dict) and isinstance(turn.get("dia_id"), str)
-            need(good, f"{where}, {session}", turn, "a turn with 'speaker', 'dia_id' and 'text'")
-            said, caption = str(turn.get("text") or ""), turn.get("blip_caption")
-            if turn["dia_id"] in rows or not (said.strip() or caption):
+        for number, turn in enumerate(turns):
+            place = f"{where}, {session}, turn {number}"
+            need(isinstance(turn, dict), place, turn, "a turn with 'speaker', 'dia_id' and 'text'")
+            mark = text_of(place, turn, "dia_id", blank=False)
+            said, caption = (text_of(place, turn, key, "") for key in ("text", "blip_caption"))
+            text = f"{text_of(place, turn, 'speaker', '')}: {said}"
+            if mark in rows or not (said.strip() or caption.strip()):
                 left_out["turns without a text, or with an id that came before"] += 1
                 continue
-            text = f"{turn.get('speaker', '')}: {said}" + (f" [{caption}]" if caption else "")
-            rows[turn["dia_id"]] = {"id": turn["dia_id"], "text": text, "session": session}
+            text += f" [{caption}]" if caption else ""
+            rows[mark] = {"id": mark, "text": text, "session": session}
     return list(rows.values())
 
 
 def _questions(
-    where: str, title: str, listed: list[Any], turns: set[str], left_out: Counter[str]
+    where: str, title: str, rows: list[Any], turns: set[str], left_out: Counter[str]
 ) -> list[Question]:
     questions = []
-    for number, row in enumerate(listed):
-        good = isinstance(row, dict) and isinstance(row.get("question"), str)
-        need(good, f"{where}, question {number}", row, "a row with 'question' and 'evidence'")
+    for number, row in enumerate(rows):
+        place = f"{where}, question {number}"
+        need(isinstance(row, dict), place, row, "a row with 'question' and 'evidence'")
+        asked = text_of(place, row, "question", blank=False)
+        category = label_of(place, row, "category", "")
         gold: dict[str, int] = {}
-        evidence = row.get("evidence") or []
-        for text in map(str, evidence if isinstance(evidence, list) else [evidence]):
+        evidence = row.get("evidence")
+        listed = evidence if isinstance(evidence, list) else [] if evidence is None else [evidence]
+        for one in listed:
+            text = sound_text(place, one, "or a list of texts under 'evidence'")
             ids = re.findall(r"D\d+:\d+", text)
             if ids != [text.strip()]:
                 left_out["evidence texts that are not one id (ids in them count)"] += 1
-            gold.update((one, 1) for one in ids if one in turns)
-            left_out["evidence ids of no turn"] += sum(one not in turns for one in ids)
+            gold.update((turn, 1) for turn in ids if turn in turns)
+            left_out["evidence ids of no turn"] += sum(turn not in turns for turn in ids)
         if not gold:
             left_out["questions without evidence"] += 1
             continue
-        category = row.get("category")
-        group = CATEGORIES.get(category, str(category)) if isinstance(category, int) else ""
-        questions.append(Question(f"{title}-q{number}", row["question"], gold, group))
+        group = CATEGORIES.get(category, category)
+        questions.append(Question(f"{title}-q{number}", asked, gold, group))
     left_out += Counter()  # without zeros
     return questions

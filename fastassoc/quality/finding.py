@@ -53,8 +53,8 @@ def find(folder: Path) -> tuple[list[Found], list[str]]:
     list of Found
         In order of the kinds in `LAYOUTS`, then by name.
     list of str
-        A sentence for each kind that is not there, and for each file of passages that has no
-        questions.
+        A sentence for each kind that is not there, for each file of passages that has no
+        questions, and for each file that is empty.
 
     Raises
     ------
@@ -70,7 +70,9 @@ def find(folder: Path) -> tuple[list[Found], list[str]]:
     said: list[str] = []
     for place in (folder, *inside):
         for one in _sets(place):
-            if one.kind == "passages":
+            if one.kind == "empty":
+                said.append(f"{one.path}: empty, skipped.")
+            elif one.kind == "passages":
                 said.append(f"{one.name}: passages without questions ({one.path.name}), skipped.")
             else:
                 found.append(one)
@@ -99,6 +101,8 @@ def _sets(place: Path) -> Iterator[Found]:
 def _one(path: Path) -> Found:
     """The set that a file is."""
     kind = _kind(path)
+    if kind == "empty":
+        raise InvalidInput(f"{path}: it is empty, expected a set of notes and questions.")
     if kind == "passages":
         raise InvalidInput(f"{path}: found passages without questions, expected a set of both.")
     if kind is None:
@@ -108,9 +112,11 @@ def _one(path: Path) -> Found:
 
 
 def _kind(path: Path) -> str | None:
-    """The kind of a JSON file, told by the keys near its beginning."""
+    """The kind of a JSON file, told by the keys near its beginning, or that it is empty."""
     with path.open("rb") as file:
         start = file.read(SNIFFED).decode("utf-8", "replace")
+    if re.fullmatch(r"\s*(\[\s*\]|\{\s*\})?\s*", start):
+        return "empty"
     keys = set(re.findall(r'"(\w+)"\s*:', start))
     if start.lstrip()[:1] == "{" and path.suffix == ".json":
         return "norms" if "_count" in keys else None

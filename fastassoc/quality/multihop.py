@@ -8,7 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastassoc.quality.sets import AskedSet, Part, Question, lines_of, need, note_of
+from fastassoc.quality.sets import (
+    AskedSet,
+    Part,
+    Question,
+    id_of,
+    label_of,
+    lines_of,
+    need,
+    note_of,
+    sound_text,
+    text_of,
+)
 
 __all__ = ["load_multihop"]
 
@@ -21,7 +32,8 @@ def load_multihop(name: str, path: Path, *, subjects: bool = True) -> AskedSet:
     Two kinds of rows: ``question`` and ``paragraphs`` (each with ``title``, ``paragraph_text``,
     ``is_supporting``), as MuSiQue has them; or ``question``, ``context`` (pairs of a title and
     its sentences, or one mapping of two lists) and ``supporting_facts``, as HotpotQA and 2Wiki.
-    A passage that comes again, by title and text, is one note.
+    A passage that comes again, by title and text, is one note. ``is_supporting`` is true or false;
+    a paragraph without it is no part of the answer.
 
     Parameters
     ----------
@@ -41,8 +53,9 @@ def load_multihop(name: str, path: Path, *, subjects: bool = True) -> AskedSet:
     questions: list[Question] = []
     left_out: Counter[str] = Counter()
     for where, row in lines_of(path):
-        text = row.get("question")
-        need(isinstance(text, str) and bool(text.strip()), where, text, "a text under 'question'")
+        text = text_of(where, row, "question", blank=False)
+        mark = id_of(where, row, "id" if "id" in row else "_id", f"q{len(questions)}")
+        group = _group(mark, label_of(where, row, "type", ""))
         gold: dict[str, int] = {}
         for title, body, supports in _passages(where, row):
             if not body.strip():
@@ -57,31 +70,35 @@ def load_multihop(name: str, path: Path, *, subjects: bool = True) -> AskedSet:
         if not gold:
             left_out["questions without a supporting passage"] += 1
             continue
-        mark = row.get("id", row.get("_id", f"q{len(questions)}"))
-        questions.append(Question(str(mark), str(text), gold, _group(str(mark), row)))
+        questions.append(Question(mark, text, gold, group))
     return AskedSet(name, "multihop", [Part(name, rows, questions)], "recall@5", left_out)
 
 
-def _group(mark: str, row: dict[str, Any]) -> str:
+def _group(mark: str, kind: str) -> str:
     hops = re.match(r"\d+hop", mark)
-    return hops[0] if hops else str(row.get("type", ""))
+    return hops[0] if hops else kind
 
 
 def _passages(where: str, row: dict[str, Any]) -> Iterator[Passage]:
     if "paragraphs" in row:
         listed = row["paragraphs"]
         need(isinstance(listed, list), where, listed, "a list under 'paragraphs'")
-        for one in listed:
-            good = isinstance(one, dict) and isinstance(one.get("paragraph_text"), str)
-            need(good, where, one, "a paragraph with 'title' and 'paragraph_text'")
-            yield str(one.get("title") or ""), one["paragraph_text"], bool(one.get("is_supporting"))
+        for number, one in enumerate(listed):
+            place = f"{where}, paragraph {number}"
+            need(isinstance(one, dict), place, one, "an object with 'title' and 'paragraph_text'")
+            supports = one.get("is_supporting", False)
+            good = isinstance(supports, bool)
+            need(good, place, supports, "true or false under 'is_supporting'")
+            body = text_of(place, one, "paragraph_text")
+            yield text_of(place, one, "title", ""), body, supports
         return
     need("context" in row, where, sorted(row), "'paragraphs', or 'context' and 'supporting_facts'")
     facts = _pairs(where, row.get("supporting_facts"), "sent_id", "'supporting_facts'")
     wanted = {title for title, _ in facts}
     for title, said in _pairs(where, row["context"], "sentences", "'context'"):
-        body = " ".join(str(one).strip() for one in said) if isinstance(said, list) else said
-        need(isinstance(body, str), where, body, "sentences")
+        sentences = said if isinstance(said, list) else [said]
+        told = f"for each sentence under 'context', {title!r:.40}"
+        body = " ".join(sound_text(where, one, told).strip() for one in sentences)
         yield title, body, title in wanted
 
 
@@ -97,4 +114,5 @@ def _pairs(where: str, value: Any, second: str, what: str) -> list[tuple[str, An
     for pair in value:
         good = isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str)
         need(good, where, pair, f"pairs of a title and more in {what}")
+        sound_text(where, pair[0], f"for each title in {what}")
     return [(pair[0], pair[1]) for pair in value]

@@ -17,14 +17,21 @@ __all__ = [
     "Part",
     "Question",
     "TagSet",
+    "concept_of",
+    "id_of",
+    "label_of",
     "lines_of",
     "need",
+    "need_rows",
     "not_measured",
     "note_of",
+    "sound_text",
+    "text_of",
     "whole_of",
 ]
 
-LONGEST_SUBJECT = 256  # bytes that a name may have
+LONGEST_NAME = 256  # bytes that the name of a concept may have
+LONGEST_ID = 512  # bytes
 
 
 @dataclass(frozen=True)
@@ -117,12 +124,80 @@ def need(good: bool, where: str, found: object, expected: str) -> None:
         raise InvalidInput(f"{where}: found {found!r:.80}, expected {expected}.")
 
 
+def sound_text(where: str, value: object, what: str) -> str:
+    """A text that can be stored and asked; `what` says where in the row it stands.
+
+    Examples
+    --------
+    >>> sound_text("a.jsonl, line 2", True, "under 'text'")
+    Traceback (most recent call last):
+    fastassoc.errors.InvalidInput: a.jsonl, line 2: found True, expected a text under 'text'.
+    """
+    need(isinstance(value, str), where, value, f"a text {what}")
+    text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        found = text[max(0, error.start - 20) : error.start + 20]
+        need(False, where, found, f"a text without a lone surrogate {what}")
+    return text
+
+
+def text_of(
+    where: str, row: dict[str, Any], key: str, absent: str | None = None, *, blank: bool = True
+) -> str:
+    """The text under a key; `absent`, where one is given, is what null and no such key mean.
+
+    Without `blank`, a text of nothing but white space is refused.
+    """
+    value = row.get(key)
+    if value is None and absent is not None:
+        return absent
+    text = sound_text(where, value, f"under {key!r}")
+    need(blank or bool(text.strip()), where, text, f"a text under {key!r} that is not blank")
+    return text
+
+
+def label_of(where: str, row: dict[str, Any], key: str, absent: str | None = None) -> str:
+    """As `text_of`; a whole number is taken for its digits, and nothing else for a text."""
+    value = row.get(key)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    good = isinstance(value, str) or (value is None and absent is not None)
+    need(good, where, value, f"a text or a whole number under {key!r}")
+    return text_of(where, row, key, absent)
+
+
+def id_of(where: str, row: dict[str, Any], key: str, absent: str | None = None) -> str:
+    """As `label_of`, of a length that an id may have."""
+    mark = label_of(where, row, key, absent)
+    good = bool(mark.strip()) and len(mark.encode()) <= LONGEST_ID
+    need(good, where, mark, f"an id of 1 to {LONGEST_ID} bytes under {key!r}")
+    return mark
+
+
+def concept_of(where: str, value: object, what: str) -> str:
+    """A name that a concept may have."""
+    name = sound_text(where, value, what)
+    good = bool(name.strip()) and len(name.encode()) <= LONGEST_NAME
+    need(good, where, name, f"a name of 1 to {LONGEST_NAME} bytes {what}")
+    return name
+
+
+def need_rows(rows: object, path: Path) -> None:
+    """Refuse a file that holds nothing."""
+    if not rows:
+        raise InvalidInput(f"{path}: it is empty.")
+
+
 def whole_of(path: Path) -> Any:
     """The JSON document of a file."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_bytes().strip() or b"null")
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path}: no JSON document ({error}).") from None
+    need_rows(document is not None and document not in ([], {}), path)
+    return document
 
 
 def lines_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -135,10 +210,12 @@ def lines_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             need(isinstance(row, dict), where, row, "an object")
             yield where, row
         return
+    found = False
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
+            found = True
             where = f"{path}, line {number}"
             try:
                 row = json.loads(line)
@@ -146,13 +223,14 @@ def lines_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 raise InvalidInput(f"{where}: no JSON ({error}).") from None
             need(isinstance(row, dict), where, row, "an object")
             yield where, row
+    need_rows(found, path)
 
 
 def note_of(note: str, title: str, text: str, subjects: bool) -> dict[str, Any]:
     """A titled passage as a note: the title goes before the text and is its subject."""
     title = title.strip()
     row: dict[str, Any] = {"id": note, "text": f"{title}. {text}" if title else text}
-    if subjects and title and len(title.encode()) <= LONGEST_SUBJECT:
+    if subjects and title and len(title.encode()) <= LONGEST_NAME:
         row["subjects"] = [title]
     return row
 

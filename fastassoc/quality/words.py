@@ -5,18 +5,41 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
-from fastassoc.quality.sets import Norms, TagSet, lines_of, need, whole_of
+from fastassoc.quality.sets import (
+    Norms,
+    TagSet,
+    concept_of,
+    id_of,
+    lines_of,
+    need,
+    text_of,
+    whole_of,
+)
 
-__all__ = ["load_norms", "load_tags"]
+__all__ = ["key_of", "load_norms", "load_tags"]
 
 TOTAL = "_count"
+MOST = 500_000_000  # a count: the sum of two is the weight of a link
+MOST_TAGS = 256  # of a note
+
+
+def key_of(name: str) -> str:
+    r"""What two names of one concept have in common.
+
+    Examples
+    --------
+    >>> key_of("  Green\tTEA ")
+    'green tea'
+    """
+    return " ".join(normalize("NFKC", normalize("NFKC", name).casefold()).split())
 
 
 def load_norms(name: str, path: Path) -> Norms:
     """Read ``{cue: {"_count": n, response: {"_count": n}}}``.
 
-    A response equal to its cue is left out.
+    A response equal to its cue is left out. Of one word in several spellings the first is taken.
 
     Raises
     ------
@@ -27,19 +50,25 @@ def load_norms(name: str, path: Path) -> Norms:
     need(isinstance(document, dict), str(path), document, "an object of cues")
     counts: dict[str, dict[str, int]] = {}
     left_out: Counter[str] = Counter()
-    for cue, responses in document.items():
-        where = f"{path}, cue {cue!r}"
+    spelled: dict[str, str] = {}
+    for given, responses in document.items():
+        where = f"{path}, cue {given!r:.80}"
+        concept_of(where, given, "for a cue")
+        cue = spelled.setdefault(key_of(given), given)
         need(isinstance(responses, dict), where, responses, "an object of responses")
         for response, told in responses.items():
             if response == TOTAL:
                 continue
             many = told.get(TOTAL) if isinstance(told, dict) else told
-            good = isinstance(many, int) and not isinstance(many, bool) and many > 0
-            need(good, where, told, "a count for each response")
-            if response == cue:
+            good = isinstance(many, int) and not isinstance(many, bool) and 0 < many <= MOST
+            need(good, where, told, f"a count from 1 to {MOST:,} for each response")
+            concept_of(where, response, "for a response")
+            word = spelled.setdefault(key_of(response), response)
+            if word == cue:
                 left_out["responses equal to their cue"] += 1
                 continue
-            counts.setdefault(cue, {})[response] = int(many)  # type: ignore[arg-type]
+            held = counts.setdefault(cue, {})
+            held[word] = min(MOST, held.get(word, 0) + int(many))  # type: ignore[arg-type]
     return Norms(name, counts, left_out)
 
 
@@ -54,13 +83,16 @@ def load_tags(name: str, path: Path) -> TagSet:
     rows: dict[str, dict[str, Any]] = {}
     left_out: Counter[str] = Counter()
     for where, row in lines_of(path):
-        concepts = row.get("concepts")
-        good = isinstance(row.get("id"), str) and isinstance(row.get("text"), str)
-        good = good and isinstance(concepts, list) and all(isinstance(c, str) for c in concepts)
-        need(good, where, row, "'id', 'text' and a list of 'concepts'")
-        if row["id"] in rows:
-            left_out["rows with an id that came before"] += 1
+        note, text, concepts = (
+            id_of(where, row, "id"),
+            text_of(where, row, "text"),
+            row.get("concepts"),
+        )
+        need(isinstance(concepts, list), where, concepts, "a list of names under 'concepts'")
+        tags = {concept_of(where, one, "in 'concepts'"): None for one in concepts or ()}
+        need(len(tags) <= MOST_TAGS, where, concepts, f"at most {MOST_TAGS} names in 'concepts'")
+        if note in rows or not text.strip():
+            left_out["rows without a text, or with an id that came before"] += 1
             continue
-        tags = list(dict.fromkeys(concepts or ()))
-        rows[row["id"]] = {"id": row["id"], "text": row["text"], "concepts": tags}
+        rows[note] = {"id": note, "text": text, "concepts": list(tags)}
     return TagSet(name, list(rows.values()), left_out)
