@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fastassoc.cli.common import App, count, plain
+from fastassoc.quality.sets import NO_CUE, NO_LOOKUP, NO_TAG, NO_WRONG
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -131,6 +132,9 @@ def _reads(console: Console, reads: list[dict[str, Any]], one: dict[str, Any]) -
 
 
 def _lookups(console: Console, found: dict[str, Any], one: dict[str, Any]) -> None:
+    if not found["questions"]:
+        _nothing(console, NO_LOOKUP)
+        return
     rows = [
         [
             row["title"],
@@ -162,6 +166,9 @@ def _feedback(console: Console, found: dict[str, Any], one: dict[str, Any]) -> N
         title = f"feedback, {found['measure']}: {row['title'].strip()}"
         table_of(console, title, ["", "n", "before", "after", "change", INTERVAL], rows)
         wrong = row["wrong"]
+        if not wrong["rated"]:
+            dim_line(console, NO_WRONG)
+            continue
         dim_line(
             console,
             f"{wrong['left_first_place']} of {count(wrong['rated'], 'first hit')} that "
@@ -182,6 +189,9 @@ def _scores(console: Console, found: dict[str, Any], one: dict[str, Any]) -> Non
 
 
 def _associations(console: Console, found: dict[str, Any], one: dict[str, Any]) -> None:
+    if not found.get("cues", found.get("held_out")):
+        _nothing(console, NO_CUE if one["kind"] == "norms" else NO_TAG)
+        return
     if one["kind"] == "norms":
         hidden = found["found@10"]
         rows = [
@@ -217,6 +227,12 @@ def _associations(console: Console, found: dict[str, Any], one: dict[str, Any]) 
         table_of(console, title, ["", *points, "95 % of @1"], rows)
     ms = found["milliseconds"]
     dim_line(console, f"{ms['p50']:.3f} ms an answer (median; 95 % within {ms['p95']:.3f})")
+
+
+def _nothing(console: Console, why: str) -> None:
+    """Why there is no table."""
+    console.print()
+    dim_line(console, why)
 
 
 def dim_line(console: Console, text: str) -> None:

@@ -40,6 +40,8 @@ def measure_norms(
     Beside `Memory.associate`: the strongest links, the sum over two links of products of weights,
     and the words nearest by vector.
     """
+    if not norms.counts:
+        return {"cues": 0, "found@10": {}}
     draw = random.Random(seed)
     cues = draw.sample(sorted(norms.counts), min(limit or CUES, len(norms.counts)))
     mem = fa.Memory()
@@ -156,6 +158,8 @@ def measure_tags(tags: TagSet, limit: int | None, seed: int, progress: Progress)
     draw = random.Random(seed)
     able = [number for number, row in enumerate(tags.rows) if len(row["concepts"]) >= LEAST_TAGS]
     most = max(1, len(tags.rows) // 4)
+    if not able:
+        return {"held_out": 0, "ways": {}, "groups": {}}
     held = draw.sample(able, min(limit or HELD_OUT, len(able), most))
     apart = set(held)
     mem = fa.Memory()

@@ -40,7 +40,7 @@ def measure_lessons(
     -------
     dict
         ``measure``, and for each system and each way to teach, for each group: ``questions``,
-        ``before``, ``after`` and ``change`` with intervals; ``wrong``: how many first hits were
+        ``before``, ``after`` and ``change`` with intervals, where there are any; ``wrong``: how many first hits were
         rated wrong, and how many of them left first place.
     """
     out = []
@@ -131,6 +131,8 @@ def _ask(mem: fa.Memory, place: Place, system: System, question: Question) -> An
 
 
 def _told(pairs: list[tuple[float, float]], seed: int) -> dict[str, Any]:
+    if not pairs:
+        return {"questions": 0}
     table = np.array(pairs, np.float64).reshape(len(pairs), 2)
     columns = np.column_stack([table, table[:, 1] - table[:, 0]])
     before, after, change = Bootstrap(len(pairs), seed).intervals(columns)

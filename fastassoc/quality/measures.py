@@ -56,9 +56,7 @@ class Bootstrap:
         self.n, self._seed, self._resamples = n, seed, resamples
 
     def intervals(self, columns: NDArray[np.float64]) -> list[dict[str, float]]:
-        """Mean and percentile interval of 95 % of each column; float64 [n, m]."""
-        if not self.n:
-            return [{"value": 0.0, "low": 0.0, "high": 0.0} for _ in range(columns.shape[1])]
+        """Mean and percentile interval of 95 % of each column; float64 [n, m], n above 0."""
         rng = np.random.default_rng(self._seed)
         step = max(1, BLOCK // self.n)
         means = []

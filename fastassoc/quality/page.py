@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from fastassoc.quality.measures import MEASURES
-from fastassoc.quality.sets import not_measured
+from fastassoc.quality.sets import NO_CUE, NO_LOOKUP, NO_TAG, NO_WRONG, not_measured
 from fastassoc.quality.sheet import document, soft, table
 from fastassoc.quality.svg import bars, histograms
 
@@ -95,6 +95,9 @@ def _reads(reads: list[dict[str, Any]], one: dict[str, Any]) -> Iterator[str]:
 
 def _lookups(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
     yield "<h3>Easy look-ups</h3>"
+    if not found["questions"]:
+        yield soft(f"{NO_LOOKUP.capitalize()}.")
+        return
     yield soft(f"{found['questions']} times half of the words of one sentence of a note.")
     rows = [[row["title"], _value(row["@1"]), _value(row["@5"])] for row in found["systems"]]
     yield table(["system", "@1", "@5"], rows)
@@ -107,6 +110,8 @@ def _feedback(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
         rows = []
         for way, groups in row["taught"].items():
             for name, told in groups.items():
+                if not told["questions"]:
+                    continue
                 rows.append(
                     [
                         f"{found['ways'][way]}: {name}",
@@ -119,6 +124,9 @@ def _feedback(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
         head = [found["measure"], "questions", "before", "after", "change"]
         yield table(head, rows, row["title"])
         wrong = row["wrong"]
+        if not wrong["rated"]:
+            yield soft(f"{NO_WRONG.capitalize()}.")
+            continue
         yield soft(
             f"Of {wrong['rated']} first hits that were rated wrong, {wrong['left_first_place']} "
             "left first place."
@@ -157,6 +165,9 @@ def _scores(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
 
 def _associations(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
     yield "<h3>Association</h3>"
+    if not found.get("cues", found.get("held_out")):
+        yield soft(f"{(NO_CUE if one['kind'] == 'norms' else NO_TAG).capitalize()}.")
+        return
     if one["kind"] == "norms":
         hidden = found["found@10"]
         yield soft(

@@ -158,8 +158,10 @@ def measure_lookups(
     vectors: Any,
     count: int = LOOKUPS,
 ) -> dict[str, Any]:
-    """How often the note itself comes first, or among the first five."""
+    """How often the note itself comes first, or among the first five; no figure of no question."""
     pairs = easy_questions(places, count, seed)
+    if not pairs:
+        return {"questions": 0, "systems": []}
     vectors.prepare([question.text for _, question in pairs], f"{name}: look-ups")
     sure = Bootstrap(len(pairs), seed)
     out = []

@@ -12,6 +12,10 @@ from typing import Any
 from fastassoc.errors import InvalidInput
 
 __all__ = [
+    "NO_CUE",
+    "NO_LOOKUP",
+    "NO_TAG",
+    "NO_WRONG",
     "AskedSet",
     "Norms",
     "Part",
@@ -233,6 +237,12 @@ def note_of(note: str, title: str, text: str, subjects: bool) -> dict[str, Any]:
     if subjects and title and len(title.encode()) <= LONGEST_NAME:
         row["subjects"] = [title]
     return row
+
+
+NO_LOOKUP = "no easy look-up could be made: no sentence of six words or more is in one note alone"
+NO_TAG = "no tag could be hidden: no note has three tags or more"
+NO_CUE = "no cue has a response other than itself: nothing could be hidden"
+NO_WRONG = "no first hit was wrong, so none was rated wrong"
 
 
 def not_measured(failed: dict[str, str]) -> str:
