@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastassoc as fa
+from fastassoc.plural import count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -165,13 +166,13 @@ def find_question(mem: fa.Memory) -> Question | str:
             "follow one: write more notes that share concepts, or teach with feedback."
         )
     carriers = _carriers(mem.notes.to_arrow(), {link[end] for link in best for end in ("a", "b")})
-    for count, _, asked, far in sorted(_questions(best, carriers)):
+    for many, _, asked, far in sorted(_questions(best, carriers)):
         # a spelling variant is asked along, so it is named and no link is needed to reach it
         if asked_of(mem, asked, 1).query_concepts != [asked]:
             continue
         for note in sorted(carriers[far] - carriers.get(asked, set()))[:CANDIDATES]:
             if not mem.get(note).superseded_by:
-                return Question(asked, far, note, k=count + 10)
+                return Question(asked, far, note, k=many + 10)
     return (
         "every note on one side of the heaviest links carries the other side as well, so a link "
         "can bring nothing that was not named."
@@ -236,7 +237,7 @@ def check_association(mem: fa.Memory, question: Question) -> tuple[Check, Questi
                 evidence.append(f"but the store says {weight:g} for this link")
             return Check(title, good, evidence), replace(question, far=step.target, note=hit.id)
     evidence = [
-        f"asked: {question.asked}, with {len(recall)} hits",
+        f"asked: {question.asked}, with {count(len(recall), 'hit')}",
         f"expected a note such as {question.note}, over the link to {question.far} "
         f"(weight {mem.links.weight(question.asked, question.far):g}), but none came",
     ]

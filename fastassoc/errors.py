@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fastassoc.plural import count
+
 __all__ = [
     "AmbiguousLink",
     "BatchRejected",
@@ -49,7 +51,8 @@ class BatchRejected(InvalidInput):
     def __init__(self, rejected: Sequence[tuple[int, str]]) -> None:
         self.rejected = list(rejected)
         row, reason = self.rejected[0]
-        more = f" ({len(self.rejected) - 1} more bad rows)" if len(self.rejected) > 1 else ""
+        others = len(self.rejected) - 1
+        more = f" ({count(others, 'more bad row')})" if others else ""
         super().__init__(
             f"row {row}: {reason.rstrip('.')}{more}. Nothing of the batch was stored; "
             'mend the rows, or pass on_error="reject" to store the good ones.'

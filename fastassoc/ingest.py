@@ -28,6 +28,7 @@ from fastassoc.dryrun import IngestPlan, SourcePlan, plan
 from fastassoc.errors import BatchRejected, InvalidInput, TooManyRejects
 from fastassoc.mapping import Fields
 from fastassoc.parts import Part
+from fastassoc.plural import count
 from fastassoc.rejects import Rejects
 from fastassoc.reports import Report
 from fastassoc.rows import Checked, ContentIds, from_dicts
@@ -65,7 +66,9 @@ class IngestInterrupted(KeyboardInterrupt):
 
     def __init__(self, report: IngestReport) -> None:
         self.report = report
-        super().__init__(f"stopped after {report.rows:,} rows; the same call continues from there.")
+        super().__init__(
+            f"stopped after {count(report.rows, 'row')}; the same call continues from there."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,7 +320,7 @@ class _Run:
         rows, rejected = batch.first + batch.rows, self._rejected + len(rejects)
         if rejected > self.max_rejects * rows and (rows >= CHECK_FROM or final):
             raise TooManyRejects(
-                f"{rejected:,} of {rows:,} rows are refused, more than max_rejects="
+                f"refused {rejected:,} of {count(rows, 'row')}, more than max_rejects="
                 f"{self.max_rejects:g} allows; the first: row {self._reasons[0][0]}: "
                 f"{self._reasons[0][1]} What was committed before stays.",
                 self.report(rows=rows, rejected=rejected),

@@ -16,11 +16,12 @@ ROOT = Path(__file__).parents[1] / "fastassoc"
 FILES = sorted(ROOT.rglob("*.py"))
 
 TOOLS = {"errors", "settings", "kernels", "words", "times", "fields", "columns", "batch", "reports"}
-TOOLS |= {"postings", "scripts", "jsontext"}
+TOOLS |= {"postings", "scripts", "jsontext", "plural"}
 TABLES = {"notes", "concepts", "text", "links", "mentionindex", "cues"}
 INTAKE = {"batches", "dryrun", "mapping", "parts", "rejects", "rows", "sources"}
 ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may import
-    "errors": set(),
+    "plural": set(),
+    "errors": {"plural"},
     "settings": {"errors"},
     "formats": set(),
     "jsontext": set(),
@@ -135,11 +136,11 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     # strangers, who use what is public
     "__init__": {"errors", "settings", "memory", "answers", "reports", "warming"},
     "__main__": {"cli"},
-    "check": {"__init__", "errors"},
-    "quality": {"quality", "__init__", "errors", "settings", "embed"},
-    "latency": {"latency", "__init__", "errors", "settings", "quality"},
+    "check": {"__init__", "errors", "plural"},
+    "quality": {"quality", "__init__", "errors", "settings", "embed", "plural"},
+    "latency": {"latency", "__init__", "errors", "settings", "quality", "plural"},
     "cli": {"cli", "__init__", "errors", "settings", "check", "embed", "vectors"}
-    | {"latency", "quality", "repair"},
+    | {"latency", "plural", "quality", "repair"},
 }
 OWNERS = {  # a package, and the rooms that may import it
     "apsw": {"journal"},

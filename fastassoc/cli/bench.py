@@ -15,7 +15,7 @@ from fastassoc.cli.benchcommon import (
     write_page,
 )
 from fastassoc.cli.benchlatency import latency
-from fastassoc.cli.common import App, check_embedder, example, store_options
+from fastassoc.cli.common import App, check_embedder, count, example, store_options
 
 __all__ = ["bench"]
 
@@ -136,7 +136,8 @@ def quality(
     if html is not None:
         write_page(app, html, html_page(report))
     if trec is not None:
-        app.say(f"wrote {len(write_trec(Path(trec), sets, ranked))} files into {trec}")
+        written = write_trec(Path(trec), sets, ranked)
+        app.say(f"wrote {count(len(written), 'file')} into {trec}")
     for one in report["failed"]:
         app.say(not_measured(one))
     if report["failed"]:

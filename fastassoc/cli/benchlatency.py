@@ -268,10 +268,10 @@ def _show(app: App, report: dict[str, Any]) -> None:
     if cold is not None and cold["peak_bytes"] is not None:
         parts.append(f"a process that only reads holds at most {size(cold['peak_bytes'])}")
     if report["load"] is not None:
-        parts.append(f"{report['load']['notes_per_s']:,.0f} notes a second written durably")
+        parts.append(f"{count(report['load']['notes_per_s'], 'note')} a second written durably")
     dim_line(console, plain("; ".join(parts)))
     dim_line(
         console,
         f"kernels compiled or loaded in {report['compile_s']:.1f} s, in no figure; "
-        f"{report['seconds']:.0f} seconds in all",
+        f"{count(report['seconds'], 'second')} in all",
     )

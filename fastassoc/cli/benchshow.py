@@ -35,7 +35,7 @@ def show(app: App, report: dict[str, Any]) -> None:
         app.say(sentence)
     app.say(
         f"intervals hold 95 % of 2,000 bootstrap means; embedder {report['embedder'] or 'none'}, "
-        f"seed {report['seed']}, {report['seconds']:.0f} seconds in all."
+        f"seed {report['seed']}, {count(report['seconds'], 'second')} in all."
     )
 
 

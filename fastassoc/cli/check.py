@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fastassoc.cli.common import App, example, plain, store_argument, store_options
+from fastassoc.cli.common import App, count, example, plain, store_argument, store_options
 
 __all__ = ["check"]
 
@@ -47,4 +47,4 @@ def _show(app: App, checks: list[Any]) -> None:
         for line in one.evidence:
             console.print(Padding(Text(plain(line)), (0, 0, 0, 8)))
     passed = sum(one.passed for one in checks)
-    console.print(Text(f"{passed} of {len(checks)} checks passed."))
+    console.print(Text(f"{passed} of {count(len(checks), 'check')} passed."))

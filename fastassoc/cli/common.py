@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fastassoc.errors import EmbedderMismatch, InvalidInput, SettingsMismatch
+from fastassoc.plural import count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -346,17 +347,6 @@ def arrow(value: float | None = None, *, both: bool = False) -> str:
     if value is None:
         return head
     return f"{line}{number(value)}{line if both else head}"
-
-
-def count(many: int, what: str) -> str:
-    """So many of something that has a regular plural.
-
-    Examples
-    --------
-    >>> count(1, "note"), count(2_000, "note")
-    ('1 note', '2,000 notes')
-    """
-    return f"{many:,} {what}" if many == 1 else f"{many:,} {what}s"
 
 
 def number(value: float) -> str:

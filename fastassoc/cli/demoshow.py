@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fastassoc.cli.common import App, arrow, number, plain, size
+from fastassoc.cli.common import App, arrow, count, number, plain, size
 from fastassoc.cli.demoscript import EMBEDDER, LINKS
 from fastassoc.cli.show import SOURCE_STYLES, path_text, shorten
 
@@ -92,17 +92,19 @@ class Page:
             "Each function, class, method, module and topic is one note. Source files were "
             "parsed, not run.",
         )
-        for package, count in about["packages"].items():
-            self._line(Text.assemble(f"   {count:>7,}  ", (package, "bold")))
+        for package, many in about["packages"].items():
+            self._line(Text.assemble(f"   {many:>7,}  ", (package, "bold")))
+        skipped = count(len(about["skipped"]), "file")
         self._say(
-            f"{about['symbols']:,} notes from {about['files']:,} files in {about['seconds']:.1f} s"
-            + (f"; {len(about['skipped'])} files could not be parsed" if about["skipped"] else "")
+            f"{count(about['symbols'], 'note')} from {count(about['files'], 'file')} in "
+            f"{about['seconds']:.1f} s"
+            + (f"; {skipped} could not be parsed" if about["skipped"] else "")
             + (f"; left out for time: {', '.join(about['left_out'])}" if about["left_out"] else "")
             + "."
         )
         self._say(
-            f'Their "See Also" sections were taken out: the {about["withheld_relations"]:,} '
-            "relations in them are the test at the end."
+            'Their "See Also" sections were taken out: '
+            f"{count(about['withheld_relations'], 'relation')} in them are the test at the end."
         )
 
     def ingested(self, about: dict[str, Any]) -> None:
@@ -114,15 +116,17 @@ class Page:
         )
         rate = about["notes"] / max(about["seconds"], 1e-9)
         self._say(
-            f"{about['notes']:,} notes, {about['concepts']:,} concepts, {about['links']:,} links "
-            f"saved in {about['seconds']:.1f} s ({rate:,.0f} notes a second). "
-            f"{about['links_followed']:,} links weigh 2 or more: these are followed. "
+            f"{count(about['notes'], 'note')}, {count(about['concepts'], 'concept')}, "
+            f"{count(about['links'], 'link')} "
+            f"saved in {about['seconds']:.1f} s ({count(rate, 'note')} a second). "
+            f"Reads follow {count(about['links_followed'], 'link')} of weight 2 or more. "
             f"The first read built the word index ({about['first_read_seconds']:.1f} s)."
         )
         if about["embedder"] is not None:
             self._say(
-                f"Each note has a vector, too: {about['dim']} numbers that {about['embedder']} "
-                f"made of its text, without a network, {about['embedding_seconds']:.1f} s in all."
+                f"Each note has a vector, too: {count(about['dim'], 'number')} that "
+                f"{about['embedder']} made of its text, without a network, "
+                f"{about['embedding_seconds']:.1f} s in all."
             )
 
     def asking(self) -> None:
@@ -224,7 +228,7 @@ class Page:
         self._hits(held.after, held.lesson.helped)
         shown = [f"{a} ─ {b}: {number(x)} → {number(y)}" for a, b, x, y in held.links]
         self._print("")
-        self._say(f"{len(shown)} links grew, such as")
+        self._say(f"{count(len(shown), 'link')} grew, such as")
         for one in shown[:3]:
             self._line(Text(f"     {plain(one)}", style="yellow"))
 
@@ -280,9 +284,9 @@ class Page:
         """The figures."""
         self._head(
             'How many "See Also" relations does it find?',
-            f"For {found.asked:,} symbols: which of the {found.relations:,} relations that their "
-            "authors listed are among the first 10 notes, when asked what is like the symbol's "
-            "note?",
+            f"For {count(found.asked, 'symbol')}: which of {count(found.relations, 'relation')} "
+            "that their authors listed are among the first 10 notes, when asked what is like the "
+            "symbol's note?",
         )
         self._print("")
         for way, name, how in WAYS:

@@ -64,7 +64,7 @@ def _vectors(found: dict[str, Any]) -> list[tuple[str, str]]:
     made, moving, index = found["embedder"], found["reembed"], found["index"]
     vectors = f"{found['vectors']:,} of {count(found['notes'], 'note')}"
     if found["dim"] is not None:
-        vectors += f", {found['dim']:,} numbers each"
+        vectors += f", {count(found['dim'], 'number')} each"
     rows = [("vectors", vectors)]
     if made is not None or found["vectors"]:
         name = "none, callers give vectors" if made is None else f"{made['name']} ({made['dim']})"
@@ -86,17 +86,18 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
     if found["superseded"]:
         notes += f" ({found['superseded']:,} superseded)"
     links = found["links"]
-    each = f" ({found['link_bytes'] / links:.0f} bytes each in memory)" if links else ""
+    each = f" ({count(found['link_bytes'] / links, 'byte')} each in memory)" if links else ""
     domains = sorted(found["domains"].items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{plain(name)} {count:,}" for name, count in domains[:8]]
     more = [f"and {len(domains) - 8} more"] if len(domains) > 8 else []
-    journal = f"{found['journal_operations']:,} operations, {size(found['journal_bytes'])}"
+    followed = count(found["links_followed"], "link")
+    journal = f"{count(found['journal_operations'], 'operation')}, {size(found['journal_bytes'])}"
     return [
         ("notes", notes),
         ("domains", ", ".join([*shown, *more]) or "none"),
         ("concepts", f"{found['concepts']:,}"),
         ("links", f"{links:,}{each}"),
-        ("followed by reads", f"{found['links_followed']:,} links at the threshold or above"),
+        ("followed by reads", f"{followed} at the threshold or above"),
         ("note links", f"{found['note_links']:,}"),
         ("cue links", f"{found['cue_links']:,} from terms of questions to notes"),
         *_vectors(found),

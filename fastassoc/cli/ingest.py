@@ -142,7 +142,7 @@ def ingest(
                 report = mem.ingest(source, progress=progress, **given)
         except KeyboardInterrupt as stopped:
             rows = getattr(getattr(stopped, "report", None), "rows", None)
-            after = "" if rows is None else f" after {rows:,} rows"
+            after = "" if rows is None else f" after {count(rows, 'row')}"
             raise Interrupted(
                 f"interrupted{after}; what was saved stays. Run the same command again and it "
                 "continues from there."
@@ -224,7 +224,7 @@ def _summary(report: Any) -> None:
         click.echo(f"continued after {count(report.resumed_rows, 'row')} of an earlier run")
     rows = report.rows - report.resumed_rows
     rate = rows / report.seconds if report.seconds > 0 else 0.0
-    click.echo(f"{count(rows, 'row')} in {report.seconds:.1f} s ({rate:,.0f} rows a second)")
+    click.echo(f"{count(rows, 'row')} in {report.seconds:.1f} s ({count(rate, 'row')} a second)")
 
 
 def _tell_rejects(app: App, report: Any) -> None:
@@ -266,7 +266,7 @@ def _dry_run(app: App, source: Any, given: dict[str, Any]) -> None:
         _tell_plan(app, plan)
     if plan.rejected > allowed * plan.rows:
         raise TooManyRejects(
-            f"{plan.rejected:,} of {plan.rows:,} rows would be refused, more than --max-rejects "
+            f"would refuse {plan.rejected:,} of {count(plan.rows, 'row')}, more than --max-rejects "
             f"{allowed:g} allows."
         )
 
@@ -282,7 +282,8 @@ def _tell_plan(app: App, plan: Any) -> None:
             app.say(f"  ignored: {', '.join(one.ignored)}")
     click.echo(f"{count(plan.rows - plan.rejected, 'good row')}, {plan.rejected:,} bad")
     if plan.without_id:
-        app.say(f"{plan.without_id:,} rows have no id: they get one made from their content.")
+        bare = count(plan.without_id, "row")
+        app.say(f"{bare} without an id: each gets one made from its content.")
     for name, row, reason in plan.reasons[:SHOWN]:
         app.say(f"  {name}, row {row}: {reason}")
     app.say("nothing was changed.")
@@ -302,8 +303,8 @@ def _progress(app: App) -> Iterator[Callable[[Any], None]]:
 
     with Progress(
         BarColumn(bar_width=20),
-        TextColumn("{task.fields[rows]} rows  {task.fields[rate]}/s  {task.fields[left]}"),
-        TextColumn("{task.fields[links]} links  {task.fields[rejected]} rejected"),
+        TextColumn("{task.fields[rows]}  {task.fields[rate]}/s  {task.fields[left]}"),
+        TextColumn("{task.fields[links]}  {task.fields[rejected]} rejected"),
         console=console,
         transient=True,
     ) as bar:
@@ -323,7 +324,7 @@ def _bar(bar: Progress) -> Callable[[Any], None]:
             rows=f"{state.rows:,}" + (f" of {state.total:,}" if state.total else ""),
             rate=f"{state.rate:,.0f}",
             left="" if state.time_left is None else f"{_clock(state.time_left)} left",
-            links=f"{state.links_created:,}",
+            links=count(state.links_created, "link"),
             rejected=f"{state.rejected:,}",
         )
 
@@ -334,8 +335,8 @@ def _lines(app: App) -> Callable[[Any], None]:
     def tell(state: Any) -> None:
         left = "" if state.time_left is None else f", {_clock(state.time_left)} left"
         app.say(
-            f"{state.rows:,} rows, {state.rate:,.0f} a second{left}, "
-            f"{state.links_created:,} links, {state.rejected:,} rejected"
+            f"{count(state.rows, 'row')}, {state.rate:,.0f} a second{left}, "
+            f"{count(state.links_created, 'link')}, {state.rejected:,} rejected"
         )
 
     return every_so_often(tell)

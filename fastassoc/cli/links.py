@@ -58,7 +58,7 @@ def graph(
         return
     _show_tree(app, found, list(concepts))
     if found.truncated:
-        app.say(f"only the nearest and heaviest {limit} links; --limit shows more.")
+        app.say(f"only the nearest and heaviest {count(limit, 'link')}; --limit shows more.")
 
 
 def _show_tree(app: App, found: Any, seeds: list[str]) -> None:

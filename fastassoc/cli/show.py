@@ -260,4 +260,4 @@ def _facts(note: Any) -> Iterable[tuple[str, str]]:
     yield "stability", number(note.stability)
     yield "accesses", f"{note.accesses:,}, the last {day(note.last_access)}"
     yield "tier", note.tier
-    yield "vector", "none" if note.vector is None else f"{len(note.vector):,} numbers"
+    yield "vector", "none" if note.vector is None else count(len(note.vector), "number")

@@ -40,7 +40,7 @@ def verify(ctx: click.Context, digest: bool) -> None:
     if app.json:
         app.emit({**asdict(report), "ok": report.ok})
     elif report.ok:
-        click.echo(f"sound: {report.files} files, position {report.position}")
+        click.echo(f"sound: {count(report.files, 'file')}, position {report.position}")
         if digest:
             click.echo(f"digest {report.digest}")
     for file, reason in report.problems:

@@ -151,7 +151,7 @@ def _progress(app: App) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal, else a line now and then; always on stderr."""
     console = app.err()
     if not console.is_terminal:
-        yield every_so_often(lambda done, total: app.say(f"{done:,} of {total:,} notes"))
+        yield every_so_often(lambda done, total: app.say(f"{done:,} of {count(total, 'note')}"))
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

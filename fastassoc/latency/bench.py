@@ -26,6 +26,7 @@ from fastassoc.latency.compare import SCHEMA
 from fastassoc.latency.made import clustered, tables
 from fastassoc.latency.nearest import Progress, recall_of, truth
 from fastassoc.latency.timing import stages, timed
+from fastassoc.plural import count
 from fastassoc.settings import RANKS
 
 __all__ = ["Options", "run"]
@@ -319,7 +320,8 @@ def _warm(
     out: list[dict[str, Any]] = []
     known: dict[tuple[str, str], dict[str, float]] = {}
     for number, (rank, kind, batch, threads) in enumerate(cells):
-        progress(f"{rank} by {kind}, {batch} in a call, {threads} threads", number, len(cells))
+        what = f"{rank} by {kind}, {batch} in a call, {count(threads, 'thread')}"
+        progress(what, number, len(cells))
         queries = asked.by_kind[kind]
         common: dict[str, Any] = {"rank": rank, "k": options.k}
         if (rank, kind) not in known:

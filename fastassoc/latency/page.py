@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from fastassoc.latency.compare import Change
+from fastassoc.plural import count
 from fastassoc.quality.sheet import document, soft, table
 from fastassoc.quality.svg import bars, curves, stacks
 
@@ -38,12 +39,14 @@ def html_page(report: dict[str, Any], changes: Sequence[Change] = (), against: s
 def _body(report: dict[str, Any], changes: Sequence[Change], against: str) -> Iterator[str]:
     store, machine = report["store"], report["machine"]
     yield "<h1>How fast it reads</h1>"
-    vectors = "no vectors" if store["dim"] is None else f"vectors of {store['dim']} numbers"
+    dim = store["dim"]
+    vectors = "no vectors" if dim is None else f"vectors of {count(dim, 'number')}"
     own = "its own store" if store["own"] else "a generated store"
     yield soft(
         f"fastassoc {report['fastassoc']}, Python {report['python']}, {machine['system']}, "
-        f"{machine['cores']} cores. Asked: {own} of {store['notes']:,} notes, {store['links']:,} "
-        f"links, {vectors}; {report['asked']['reads']} questions a row, made of its own notes, "
+        f"{count(machine['cores'], 'core')}. Asked: {own} of {count(store['notes'], 'note')}, "
+        f"{count(store['links'], 'link')}, {vectors}; "
+        f"{count(report['asked']['reads'], 'question')} a row, made of its own notes, "
         f"k = {report['asked']['k']}, seed {report['asked']['seed']}. Compiling the kernels (or "
         f"loading them) took {report['compile_s']:.1f} s and is in no other figure."
     )
@@ -103,8 +106,8 @@ def _recall(cells: list[dict[str, Any]], index: dict[str, Any] | None) -> Iterat
     yield "<h2>Recall of reads by vector</h2>"
     kind = "exact" if index is None else index["kind"]
     yield soft(
-        f"{cells[0]['questions']} points near the store's own vectors, against a comparison with "
-        f"every vector; one at a time on one thread. The store's index: {kind}."
+        f"{count(cells[0]['questions'], 'point')} near the store's own vectors, against a "
+        f"comparison with every vector; one at a time on one thread. The store's index: {kind}."
     )
     yield curves(
         {"reads by vector": [(cell["recall"], cell["qps"]) for cell in cells]},

@@ -40,8 +40,8 @@ def measure_lessons(
     -------
     dict
         ``measure``, and for each system and each way to teach, for each group: ``questions``,
-        ``before``, ``after`` and ``change`` with intervals, where there are any; ``wrong``: how many first hits were
-        rated wrong, and how many of them left first place.
+        ``before``, ``after`` and ``change`` with intervals, where there are any; ``wrong``: how
+        many first hits were rated wrong, and how many of them left first place.
     """
     out = []
     steps = len(systems) * (len(TAUGHT) + 1) * len(places)

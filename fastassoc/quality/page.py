@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any
 
+from fastassoc.plural import count
 from fastassoc.quality.measures import MEASURES
 from fastassoc.quality.sets import NO_CUE, NO_LOOKUP, NO_TAG, NO_WRONG, not_measured
 from fastassoc.quality.sheet import document, soft, table
@@ -33,10 +34,10 @@ def html_page(report: dict[str, Any]) -> str:
 def _body(report: dict[str, Any]) -> Iterator[str]:
     yield "<h1>How well it reads, learns and associates</h1>"
     machine, limit = report["machine"], report["limit"]
-    many = "all questions" if limit is None else f"at most {limit} questions of a store"
+    many = "all questions" if limit is None else f"at most {count(limit, 'question')} of a store"
     yield soft(
         f"fastassoc {report['fastassoc']}, Python {report['python']}, {machine['system']}, "
-        f"{machine['cores']} cores. Embedder: {report['embedder'] or 'none'}. Seed "
+        f"{count(machine['cores'], 'core')}. Embedder: {report['embedder'] or 'none'}. Seed "
         f"{report['seed']}; {many}; "
         f"titles are {'declared as subjects' if report['subjects'] else 'not declared'}. Intervals "
         "hold 95 % of 2,000 bootstrap means over the questions. Milliseconds are medians of a "
@@ -49,7 +50,7 @@ def _body(report: dict[str, Any]) -> Iterator[str]:
         left = "; ".join(f"{reason}: {many}" for reason, many in one["left_out"].items())
         about = ""
         if "notes" in one:
-            about = f"{one['notes']:,} notes, {one['questions']:,} questions. "
+            about = f"{count(one['notes'], 'note')}, {count(one['questions'], 'question')}. "
         yield soft(about + (f"Left out: {left}." if left else "Nothing was left out."))
         for part, show in SHOWN.items():
             if part in one:
@@ -98,7 +99,7 @@ def _lookups(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
     if not found["questions"]:
         yield soft(f"{NO_LOOKUP.capitalize()}.")
         return
-    yield soft(f"{found['questions']} times half of the words of one sentence of a note.")
+    yield soft(f"{count(found['questions'], 'time')} half of the words of one sentence of a note.")
     rows = [[row["title"], _value(row["@1"]), _value(row["@5"])] for row in found["systems"]]
     yield table(["system", "@1", "@5"], rows)
 
@@ -128,7 +129,7 @@ def _feedback(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
             yield soft(f"{NO_WRONG.capitalize()}.")
             continue
         yield soft(
-            f"Of {wrong['rated']} first hits that were rated wrong, {wrong['left_first_place']} "
+            f"Of {count(wrong['rated'], 'first hit')} rated wrong, {wrong['left_first_place']} "
             "left first place."
         )
 
@@ -171,9 +172,9 @@ def _associations(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
     if one["kind"] == "norms":
         hidden = found["found@10"]
         yield soft(
-            f"Of {found['cues']:,} cues the strongest response was hidden; found means among the "
-            "first ten that are not its other responses. Links have no direction: with one "
-            "direction hidden, what was said the other way round stays."
+            f"Of {count(found['cues'], 'cue')} the strongest response was hidden; found means "
+            "among the first ten that are not its other responses. Links have no direction: with "
+            "one direction hidden, what was said the other way round stays."
         )
         yield bars([_bar(name, told) for name, told in hidden["one"].items()], "one direction")
         yield bars([_bar(name, told) for name, told in hidden["both"].items()], "both directions")
@@ -184,8 +185,8 @@ def _associations(found: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
         yield table(["way", "one direction hidden", "both hidden"], rows)
     else:
         yield soft(
-            f"Of {found['held_out']:,} notes that the memory has not seen one tag was hidden; the "
-            "others were the cues."
+            f"Of {count(found['held_out'], 'note')} that the memory has not seen one tag was "
+            "hidden; the others were the cues."
         )
         points = ("@1", "@5", "@10")
         yield bars([_bar(name, told["@1"]) for name, told in found["ways"].items()], "found first")
