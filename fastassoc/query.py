@@ -149,9 +149,8 @@ def list_of_names(value: Any, name: str) -> tuple[str, ...]:
     if isinstance(value, (set, frozenset)):
         value = sorted(value, key=str)
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise InvalidInput(
-            f"{name}: found {value!r}, expected a list of names, such as [{str(value)!r}]."
-        )
+        such = f", such as [{value!r}]" if isinstance(value, str) and value else ""
+        raise InvalidInput(f"{name}: found {value!r:.80}, expected a list of names{such}.")
     for item in value:
         if not isinstance(item, str):
             raise InvalidInput(f"{name}: found {item!r} in the list, expected texts only.")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from fastassoc.errors import InvalidInput, SettingsMismatch
 
@@ -22,17 +22,38 @@ def on_grid(value: float) -> float:
     return round(value / GRID) * GRID
 
 
-class _BadSetting(InvalidInput):
+def _bad(reason: str, *names: str) -> InvalidInput:
     """What is wrong with a field, or with several, of the settings or of a rule in them."""
-
-    reason: str
-    names: tuple[str, ...]
+    return InvalidInput(f"setting {', '.join(names)}: {reason}")
 
 
-def _bad(reason: str, *names: str) -> _BadSetting:
-    error = _BadSetting(f"setting {', '.join(names)}: {reason}")
-    error.reason, error.names = reason, names
-    return error
+def _unknown(names: Iterable[object], known: Sequence[str]) -> InvalidInput:
+    """What is said of fields that are not there."""
+    from difflib import get_close_matches
+
+    unknown = sorted(map(str, names))
+    near = [one for name in unknown for one in get_close_matches(name, known, 1)]
+    hint = f" Did you mean {', '.join(near)}?" if near else ""
+    return InvalidInput(f"unknown settings: {', '.join(unknown)}.{hint} Known: {', '.join(known)}.")
+
+
+class _Named:
+    """What is made of named fields; a name that is none is told as everywhere."""
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        unknown = set(given) - {f.name for f in fields(cls)}  # type: ignore[arg-type]
+        if unknown:
+            raise _unknown(unknown, cls.names_of_fields())
+        return super().__new__(cls)
+
+    @classmethod
+    def names_of_fields(cls) -> list[str]:
+        """Every field, those of a rule as ``"rule.field"``."""
+        names = []
+        for f in fields(cls):  # type: ignore[arg-type]
+            rule = is_dataclass(f.default)
+            names += [f"{f.name}.{g.name}" for g in fields(f.default)] if rule else [f.name]  # type: ignore[arg-type]
+        return names
 
 
 def _sound(condition: bool, reason: str, *names: str) -> None:
@@ -55,7 +76,7 @@ def _read(default: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkRule:
+class LinkRule(_Named):
     """How the links of one layer grow, fade, are bounded and are followed.
 
     Parameters
@@ -118,7 +139,7 @@ class LinkRule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetentionRule:
+class RetentionRule(_Named):
     """How notes fade when nobody asks for them, and how being returned keeps them.
 
     With ``B = min(3, 1 + 2 importance)``, ``S = max(stability, 0.01)`` and t days since the last
@@ -200,7 +221,7 @@ class RetentionRule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AssociationRule:
+class AssociationRule(_Named):
     """How shares flow from cues to what `Memory.associate` answers.
 
     ``x <- (1 - stay) W'x + stay x0``, `steps` times, with x0 spread evenly over the cues. W holds
@@ -254,7 +275,7 @@ class AssociationRule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BridgeRule:
+class BridgeRule(_Named):
     """The default read, step by step: every constant that it goes by. All are read fields.
 
     Parameters
@@ -402,7 +423,7 @@ class BridgeRule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(_Named):
     """What a store is made with, and how it is read.
 
     *State* fields are fixed when the store is made. *Read* fields (``rank``, ``hop_factor``,
@@ -567,7 +588,7 @@ class Settings:
     @classmethod
     def counts(cls, **changes: Any) -> Settings:
         """The default preset: links count the notes that two concepts share."""
-        return cls(**changes)
+        return cls._made({}, changes)
 
     @classmethod
     def cognitive(cls, **changes: Any) -> Settings:
@@ -586,7 +607,28 @@ class Settings:
             "reinforce_step": 0.1,
             "rank": "retention",
         }
-        return cls(**{**preset, **changes})
+        return cls._made(preset, changes)
+
+    @classmethod
+    def _made(cls, preset: Mapping[str, Any], changes: Mapping[str, Any]) -> Settings:
+        """A preset with changes; a rule's field may be named ``"concept_links.threshold"``."""
+        whole = {f.name: f.default for f in fields(cls)}
+        known = cls.names_of_fields()
+        unknown = set(changes) - set(whole) - set(known)
+        if unknown:
+            raise _unknown(unknown, known)
+        own, rules = dict(preset), {}  # type: dict[str, Any], dict[str, dict[str, Any]]
+        for key, value in changes.items():
+            name, dot, inner = key.partition(".")
+            if dot:
+                rules.setdefault(name, {})[inner] = value
+            else:
+                own[name] = value
+        for name, rule in rules.items():
+            base = own.get(name, whole[name])
+            if isinstance(base, type(whole[name])):  # else it is told what is wrong with the rule
+                own[name] = _changed(name, base, rule)
+        return cls(**own)
 
     def tag_weight(self, cosine: float) -> float:
         """What a new note's link to an earlier one of its session weighs, on the grid of steps.
@@ -610,9 +652,9 @@ class Settings:
             `read_only` is true and a state field would change.
         """
         flat = self.to_dict()
-        unknown = sorted(set(changes) - set(flat))
+        unknown = set(changes) - set(flat)
         if unknown:
-            raise InvalidInput(f"unknown settings: {', '.join(unknown)}. Known: {', '.join(flat)}.")
+            raise _unknown(unknown, list(flat))
         new = Settings.from_dict({**flat, **changes})
         if read_only:
             self.require_same_state(new)
@@ -657,27 +699,13 @@ class Settings:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Settings:
         """The settings that `to_dict` gave; fields that are absent take their defaults."""
-        own: dict[str, Any] = {}
-        rules: dict[str, dict[str, Any]] = {}
-        for key, value in saved.items():
-            name, dot, inner = key.partition(".")
-            if dot:
-                rules.setdefault(name, {})[inner] = value
-            else:
-                own[name] = value
-        defaults: dict[str, Any] = {f.name: f.default for f in fields(cls)}
-        try:
-            for name, rule in rules.items():
-                own[name] = _changed(name, defaults[name], rule)
-            return cls(**own)
-        except (TypeError, KeyError) as error:
-            raise InvalidInput(f"unknown setting in {sorted(saved)}: {error}.") from None
+        return cls._made({}, saved)
 
 
 def _changed(name: str, rule: Any, changes: Mapping[str, Any]) -> Any:
     """A copy of a rule; what is wrong with a field is said of the field by its whole name."""
     try:
         return replace(rule, **changes)
-    except _BadSetting as error:
-        names = (f"{name}.{inner}" for inner in error.names)
-        raise _bad(error.reason, *names) from None
+    except InvalidInput as error:
+        inner, _, reason = str(error).removeprefix("setting ").partition(": ")
+        raise _bad(reason, *(f"{name}.{one}" for one in inner.split(", "))) from None

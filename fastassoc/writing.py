@@ -128,6 +128,8 @@ class Writing(Handle):
             "supersedes": supersedes,
         }
         self._usable(writing=True)
+        if text is None:  # of a row it means that there is none
+            raise InvalidInput("text: found None, expected a str.")
         batch, _, refused = from_dicts([row], self.settings, id_maker(operation_id), self._width)
         if refused:
             raise InvalidInput(refused[0][1])
@@ -231,9 +233,10 @@ class Writing(Handle):
         if table is not None:
             return from_arrow(table, self.settings, new_id, self._width)
         if isinstance(rows, (str, bytes, Mapping)) or not hasattr(rows, "__iter__"):
+            file = " To read a file, use ingest." if isinstance(rows, (str, bytes)) else ""
             raise InvalidInput(
                 f"rows: found {type(rows).__name__}, expected a list of mappings, an Arrow table "
-                "or a data frame. To read a file, use ingest."
+                f"or a data frame.{file}"
             )
         return from_dicts(list(rows), self.settings, new_id, self._width)
 

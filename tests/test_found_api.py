@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import math
+import pickle
 import random
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,7 @@ import pytest
 
 import fastassoc as fa
 from fastassoc.errors import BatchRejected, InvalidInput
-from fastassoc.settings import BridgeRule
+from fastassoc.settings import BridgeRule, LinkRule
 
 
 @pytest.mark.parametrize("kind", [pa.list_view, pa.large_list_view])
@@ -308,7 +312,7 @@ def test_parts_of_a_diverse_answer_sum_up_exactly(seed: int) -> None:
 @pytest.mark.parametrize(
     ("name", "bad"),
     [
-        ("bridge.seeds", 0),
+        ("bridge.rich_concepts", 0),
         ("bridge.capitals", 1),
         ("bridge.weight", "x"),
         ("association.steps", 11),
@@ -369,3 +373,99 @@ def test_two_settings_of_a_rule_are_named_whole() -> None:
         fa.Settings().with_changes({"note_links.floor": 0.5})
     with pytest.raises(InvalidInput, match=r"^setting seeds: "):
         BridgeRule(seeds=0)
+
+
+# -- settings and arguments that are not there --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        fa.Settings,
+        fa.Settings.counts,
+        fa.Settings.cognitive,
+        lambda **named: fa.Settings.from_dict(named),
+        lambda **named: fa.Settings().with_changes(named),
+        lambda **named: fa.Memory().configure(**named),
+        lambda **named: dataclasses.replace(fa.Settings(), **named),
+    ],
+)
+def test_an_unknown_setting_is_told_alike_everywhere(make: Callable[..., Any]) -> None:
+    said = set()
+    for name, near in (("hop_factr", "hop_factor"), ("foo", None)):
+        with pytest.raises(InvalidInput) as caught:
+            make(**{name: 1})
+        said.add(str(caught.value))
+        assert str(caught.value).startswith(f"unknown settings: {name}. ")
+        assert (f"Did you mean {near}?" in str(caught.value)) == (near is not None)
+        assert "bm25_k1" in str(caught.value)
+        assert "__init__" not in str(caught.value)
+        assert type(caught.value) is InvalidInput
+    assert len(said) == 2
+
+
+def test_an_unknown_field_of_a_rule_is_told_by_its_whole_name() -> None:
+    for make in (fa.Settings.from_dict, fa.Settings().with_changes):
+        with pytest.raises(InvalidInput, match=r"concept_links\.treshold.*concept_links\.thresh"):
+            make({"concept_links.treshold": 1.0})
+        with pytest.raises(InvalidInput, match=r"unknown settings: foo\.x\. Known"):
+            make({"foo.x": 1.0})
+    with pytest.raises(InvalidInput, match=r"unknown settings: treshold. Did you mean threshold"):
+        LinkRule(treshold=1.0)  # type: ignore[call-arg]
+
+
+def test_presets_take_fields_of_rules_as_others_do() -> None:
+    for preset in (fa.Settings.counts, fa.Settings.cognitive):
+        made = preset(**{"note_links.threshold": 0.5})
+        assert made == preset().with_changes({"note_links.threshold": 0.5})
+    assert fa.Settings.cognitive(**{"note_links.threshold": 0.5}).note_links.decay_days == 90.0
+
+
+def test_a_bad_setting_is_one_of_the_public_errors() -> None:
+    for make in (
+        lambda: fa.Settings(hop_factor=7.0),
+        lambda: fa.Settings.counts(rank="x"),
+        lambda: fa.Settings().with_changes({"bridge.seeds": -1}),
+        lambda: LinkRule(threshold="x"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            make()
+        assert type(caught.value) is InvalidInput
+        assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_settings_are_copied_and_pickled_as_before() -> None:
+    made = fa.Settings.cognitive(hop_factor=0.5)
+    for again in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert again == made
+
+
+@pytest.mark.parametrize("value", [None, 3, 0.5, {"a": 1}, True])
+def test_the_advice_fits_what_was_given(value: Any) -> None:
+    mem = fa.Memory()
+    for call in (mem.associate, mem.graph, lambda found: mem.read(concepts=found)):
+        if value is None and call not in (mem.associate, mem.graph):
+            continue
+        with pytest.raises(InvalidInput) as caught:
+            call(value)
+        assert str(caught.value) == f"concepts: found {value!r}, expected a list of names."
+    with pytest.raises(InvalidInput) as caught:
+        mem.write(value)
+    kind = "" if value is None else f"{type(value).__name__} "
+    assert str(caught.value) == f"text: found {kind}{value!r}, expected a str."
+    with pytest.raises(InvalidInput) as caught:
+        mem.write_batch(value)
+    assert "ingest" not in str(caught.value)
+
+
+def test_a_name_alone_is_told_how_to_be_a_list() -> None:
+    mem = fa.Memory()
+    with pytest.raises(InvalidInput, match=r"such as \['tea'\]"):
+        mem.associate("tea")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="To read a file, use ingest"):
+        mem.write_batch("notes.jsonl")  # type: ignore[arg-type]
+    for row in ({"text": None}, {"concepts": []}):
+        with pytest.raises(InvalidInput, match="row 0: text: found none, expected text"):
+            mem.write_batch([row])
+    with pytest.raises(InvalidInput, match=r"text: found nothing but white space"):
+        mem.write("")
