@@ -405,7 +405,7 @@ def test_a_missing_file_makes_no_store(run: Run, path: Path, tmp_path: Path) -> 
     assert not path.exists()
     run("write", "x", "--store", path)
     said = run("export", tmp_path / "no" / "x.jsonl", "--store", path, code=1).stderr
-    assert said == f"fastassoc: {tmp_path}/no/x.jsonl: No such file or directory\n"
+    assert said == f"fastassoc: {tmp_path}/no/x.jsonl: its folder is not there.\n"
 
 
 def test_too_many_rejects_are_code_5(run: Run, path: Path, tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_links_on_stdout_are_json_when_asked(path: Path, run: Run) -> None:
         mem.link("a", "b", 2.0)
     assert json.loads(run("links", "export", "-", "--json", "-s", path).stdout)["weight"] == 2.0
     missing = path.parent / "none" / "x.csv"
-    assert "there is no folder" in run("links", "export", missing, "-s", path, code=1).stderr
+    assert "its folder is not there" in run("links", "export", missing, "-s", path, code=1).stderr
 
 
 def test_unlinking_nothing_says_so(path: Path, run: Run) -> None:
@@ -227,3 +227,94 @@ def test_unlinking_nothing_says_so(path: Path, run: Run) -> None:
         mem.link("a", "b", 2.0)
     assert "no such link" not in run("unlink", "a", "b", "-s", path).stderr
     assert "no such link" in run("unlink", "a", "zebra", "-s", path).stderr
+
+
+# -- where output goes --------------------------------------------------------------------------
+
+
+OUTPUTS: dict[str, tuple[str, ...]] = {
+    "bench quality --json": ("bench", "quality", "--data", "{data}", "--json", "{to}"),
+    "bench quality --html": ("bench", "quality", "--data", "{data}", "--html", "{to}"),
+    "bench quality --trec": ("bench", "quality", "--data", "{data}", "--trec", "{to}"),
+    "bench latency --json": ("bench", "latency", "--notes", "9", "--json", "{to}"),
+    "bench latency --html": ("bench", "latency", "--notes", "9", "--html", "{to}"),
+    "export": ("export", "{to}"),
+    "export --force": ("export", "--force", "{to}"),
+    "links export": ("links", "export", "{to}.csv"),
+    "links export --force": ("links", "export", "--force", "{to}.csv"),
+    "ingest --rejects-file": ("ingest", "{rows}", "--rejects-file", "{to}"),
+    "backup": ("backup", "{to}"),
+    "repair": ("repair", "{store}", "{to}"),
+    "demo --keep": ("demo", "--keep", "{to}"),
+}
+TREES = {"bench quality --trec", "backup", "repair", "demo --keep"}  # what makes folders
+
+
+@pytest.fixture
+def no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Names of what is there; and whatever would take long fails the test."""
+    store, rows, data = tmp_path / "s.fa", tmp_path / "rows.jsonl", tmp_path / "m.jsonl"
+    with fa.open(store) as mem:
+        mem.write("Tea is hot.", concepts=["tea", "hot"])
+    rows.write_text('{"text": "Tea."}\n{"text": 7}\n')
+    passage = {"title": "Tea", "paragraph_text": "Tea is hot.", "is_supporting": True}
+    data.write_text(json.dumps({"question": "what is hot?", "paragraphs": [passage]}))
+
+    def worked(*_: object, **__: object) -> None:
+        pytest.fail("it worked before it looked where its output goes")
+
+    for place in (
+        "fastassoc.quality.run",
+        "fastassoc.latency.run",
+        "fastassoc.cli.demo._steps",
+        "fastassoc.Memory.ingest",
+        "fastassoc.Memory.export_lines",
+    ):
+        monkeypatch.setattr(place, worked)
+    return {"store": str(store), "rows": str(rows), "data": str(data)}
+
+
+def refused(no_work: dict[str, str], words: tuple[str, ...], to: Path) -> str:
+    """What is said of an output that cannot be."""
+    env = {"FASTASSOC_STORE": no_work["store"], "FASTASSOC_DATA": None}
+    result = CliRunner().invoke(cli, [one.format(to=to, **no_work) for one in words], env=env)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code in {1, 2}, result.output
+    assert str(to.parent if "--rejects-file" in words else to) in result.output
+    return result.output
+
+
+@pytest.mark.parametrize("name", [name for name in OUTPUTS if name not in TREES])
+def test_a_folder_is_no_file_to_write(no_work: dict[str, str], tmp_path: Path, name: str) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there.csv").mkdir()
+    said = refused(no_work, OUTPUTS[name], tmp_path / "there")
+    assert "a folder" in said or "is a directory" in said
+
+
+@pytest.mark.parametrize("name", sorted({*OUTPUTS} - {"ingest --rejects-file", *TREES}))
+def test_the_folder_of_an_output_is_looked_for(
+    no_work: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    assert "folder is not there" in refused(no_work, OUTPUTS[name], tmp_path / "no" / "file")
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_an_output_below_a_file_is_refused(
+    no_work: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "plain").write_text("")
+    said = refused(no_work, OUTPUTS[name], tmp_path / "plain" / "out")
+    assert "Errno" not in said
+
+
+@pytest.mark.parametrize("name", sorted(TREES))
+def test_a_file_is_no_folder_to_fill(no_work: dict[str, str], tmp_path: Path, name: str) -> None:
+    (tmp_path / "plain").write_text("")
+    refused(no_work, OUTPUTS[name], tmp_path / "plain")
+
+
+def test_two_outputs_are_not_one_file(no_work: dict[str, str], tmp_path: Path) -> None:
+    words = ("bench", "quality", "--data", "{data}", "--json", "{to}", "--html", "{to}")
+    assert "twice" in refused(no_work, words, tmp_path / "r")

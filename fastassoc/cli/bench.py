@@ -9,13 +9,13 @@ import click
 
 from fastassoc.cli.benchcommon import (
     names_of,
-    require_folders,
     work_progress,
     write_json,
     write_page,
 )
 from fastassoc.cli.benchlatency import latency
 from fastassoc.cli.common import App, check_embedder, count, example, store_options
+from fastassoc.cli.outputs import check_files, check_trees
 
 __all__ = ["bench"]
 
@@ -108,7 +108,8 @@ def quality(
         raise click.BadParameter(
             f"found {', '.join(unknown)}, expected of {', '.join(PARTS)}.", param_hint="--part"
         )
-    require_folders(json_file, html)
+    check_files(json_file, html)
+    check_trees(trec)
 
     from fastassoc.quality import Options, html_page, not_measured, run, write_trec
 

@@ -9,25 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastassoc.cli.common import App, every_so_often, plain
-from fastassoc.errors import InvalidInput
 
 if TYPE_CHECKING:
     from fastassoc.quality.places import Progress
 
-__all__ = ["names_of", "require_folders", "work_progress", "write_json", "write_page"]
+__all__ = ["names_of", "work_progress", "write_json", "write_page"]
 
 
 def names_of(given: tuple[str, ...]) -> tuple[str, ...]:
     """Names that were given one by one or parted by commas."""
     split = (name.strip() for one in given for name in one.split(","))
     return tuple(dict.fromkeys(name for name in split if name))
-
-
-def require_folders(*files: str | None) -> None:
-    """Refuse files whose folders are not there: before the work, not after."""
-    for path in files:
-        if path not in {None, "-"} and not Path(str(path)).absolute().parent.is_dir():
-            raise InvalidInput(f"{path}: its folder is not there.")
 
 
 def write_json(app: App, file: str | None, report: dict[str, Any]) -> None:

@@ -9,12 +9,12 @@ import click
 
 from fastassoc.cli.benchcommon import (
     names_of,
-    require_folders,
     work_progress,
     write_json,
     write_page,
 )
 from fastassoc.cli.common import App, count, example, plain, size
+from fastassoc.cli.outputs import check_files
 from fastassoc.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ def latency(
     if fail_on is not None and old is None:
         raise click.UsageError("--fail-on needs the report that it is set beside: --compare FILE.")
 
+    check_files(json_file, html)
+
     from fastassoc import latency as speed
 
     options = speed.Options(
@@ -134,7 +136,6 @@ def latency(
         limit = None if fail_on is None else speed.share_of(fail_on)
     except InvalidInput as error:
         raise click.BadParameter(str(error), param_hint="--fail-on") from None
-    require_folders(json_file, html)
     with work_progress(app, "opening the store") as progress:
         report = speed.run(options, progress)
     changes = [] if before is None else speed.compare(before, report)

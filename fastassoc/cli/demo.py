@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fastassoc.cli.common import App, example, store_options
+from fastassoc.cli.outputs import check_trees
 from fastassoc.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def _place(keep: str | None) -> tuple[Path, Path | None]:
         folder = Path(tempfile.mkdtemp(prefix="fastassoc-demo-"))
         return folder / "docs.fa", folder
     path = Path(keep)
+    check_trees(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InvalidInput(
             f"{path} exists, and the demonstration begins with a new store: name another folder "

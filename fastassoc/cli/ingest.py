@@ -9,6 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from glob import glob
 from os.path import exists, isfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +25,7 @@ from fastassoc.cli.common import (
     preset_option,
     store_options,
 )
+from fastassoc.cli.outputs import check_trees
 from fastassoc.cli.vectors import index_line, without_embedder
 from fastassoc.errors import InvalidInput, TooManyRejects
 
@@ -127,6 +129,8 @@ def ingest(
     if metadata_columns is not None:
         names = metadata_columns.split(",")
         given["metadata_columns"] = "rest" if names == ["rest"] else names
+    if "rejects_file" in given:
+        check_trees(Path(given["rejects_file"]).parent)
     source: Any = sources[0] if len(sources) == 1 else list(sources)
     if dry_run:
         _dry_run(app, source, given)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fastassoc.cli.common import App, arrow, count, example, plain, store_options
-from fastassoc.errors import InvalidInput
+from fastassoc.cli.outputs import check_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -242,6 +242,7 @@ def export(app: App, file: str, layer: str, force: bool) -> None:
         raise click.UsageError(f"found {file!r}, expected a name that ends in .csv or .parquet.")
     if file != "-" and os.path.exists(file) and not force:
         raise click.UsageError(f"{file} is there already; --force writes over it.")
+    check_files(file)
     with app.open(read_only=True) as mem:
         rows = table_of(mem, layer).to_arrow()
     if file == "-" and app.json:
@@ -268,8 +269,6 @@ def _binary(stream: Any) -> Any:
 
 def _write_whole(rows: pa.Table, file: Path, ending: str) -> None:
     """Write beside, then rename: an interrupted export leaves no half file."""
-    if not file.parent.is_dir():
-        raise InvalidInput(f"{file}: there is no folder {file.parent}.")
     beside = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         if ending == ".csv":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from fastassoc.cli.common import DAMAGE, App, count, example, plain, store_options
+from fastassoc.cli.outputs import check_trees
 
 __all__ = ["repair"]
 
@@ -24,6 +25,7 @@ def repair(ctx: click.Context, source: str, destination: str) -> None:
     from fastassoc.repair import repair_store, told
 
     app = ctx.ensure_object(App)
+    check_trees(destination)
     report = repair_store(source, destination)
     if app.json:
         app.emit(told(report))

@@ -14,6 +14,7 @@ from typing import IO, Any
 import click
 
 from fastassoc.cli.common import App, Interrupted, count, example, store_options
+from fastassoc.cli.outputs import check_files
 from fastassoc.errors import InvalidInput
 
 __all__ = ["export", "import_"]
@@ -36,6 +37,7 @@ def export(app: App, file: str, force: bool) -> None:
     """
     if file != "-" and os.path.exists(file) and not force:
         raise click.UsageError(f"{file} is there already; --force writes over it.")
+    check_files(file)
     with app.open(read_only=True) as mem:
         counts: dict[str, Any] = {}
         with _whole_file(file) as out:

@@ -16,6 +16,7 @@ from fastassoc.cli.common import (
     store_argument,
     store_options,
 )
+from fastassoc.cli.outputs import check_trees
 from fastassoc.cli.read import Moment
 
 __all__ = ["backup", "snapshot", "tick", "vacuum", "verify"]
@@ -61,6 +62,7 @@ def backup(app: App, destination: str) -> None:
     The copy is a whole store of its own. Do not copy a store in use with 'cp': the journal may be
     in the middle of a write.
     """
+    check_trees(destination)
     with app.open(read_only=True) as mem:
         mem.backup(destination)
         position = mem.position
