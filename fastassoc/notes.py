@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +24,7 @@ from fastassoc.kernels.notes import prefixes
 from fastassoc.metadata import MetadataIndex
 from fastassoc.postings import Postings, PostingsView
 from fastassoc.retention import NoteStates, StatesView
+from fastassoc.rowlookup import RowLookup
 from fastassoc.sessions import Sessions
 from fastassoc.settings import RetentionRule
 
@@ -331,8 +332,8 @@ class NoteTable:
     def _look_up(self) -> None:
         """Make the indexes that are built when they are first asked."""
         self.metadata_index = MetadataIndex(self.metadata)
-        self._fingerprints = RowLookup(lambda row: self.plain["fingerprint"][row])
-        self._by_text = RowLookup(lambda row: self.texts[row])
+        self._fingerprints = RowLookup(self.plain["fingerprint"])
+        self._by_text = RowLookup(self.texts)
 
     # -- looking ------------------------------------------------------------------------------
 
@@ -525,28 +526,6 @@ class NotesView:
     postings: PostingsView
     subjects: PostingsView
     states: StatesView
-
-
-class RowLookup:
-    """From a value to the rows that have it, built at the first question and kept up after."""
-
-    def __init__(self, value: Callable[[int], str | None]) -> None:
-        self._value = value
-        self._rows: dict[int, list[int]] = {}
-        self._upto = 0
-        self._lock = Lock()
-
-    def find(self, value: str, n_rows: int) -> list[int]:
-        """Rows below `n_rows` with this value, ascending."""
-        if self._upto < n_rows:
-            with self._lock:
-                for row in range(self._upto, n_rows):
-                    held = self._value(row)
-                    if held is not None:
-                        self._rows.setdefault(hash(held), []).append(row)
-                self._upto = max(self._upto, n_rows)
-        found = self._rows.get(hash(value), ())
-        return [row for row in found if row < n_rows and self._value(row) == value]
 
 
 def metadata_of(note: str, text: str | None) -> dict[str, Any]:

@@ -15,6 +15,17 @@ MEANT = 64  # terms that a single character of a question stands for, at most
 Scored = list[tuple[int, float]]
 
 
+def hash_of(text: bytes) -> int:
+    """Length and words of 8 bytes, multiplied and mixed, all by 64 bits."""
+    mixed = len(text)
+    for start in range(0, len(text), 8):
+        word = int.from_bytes(text[start : start + 8], "big")
+        mixed = (mixed ^ word) * 0xBF58476D1CE4E5B9 % 2**64
+        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % 2**64
+        mixed ^= mixed >> 31
+    return mixed
+
+
 def rows_of(rows: Sequence[Iterable[int]]) -> dict[int, list[int]]:
     """The rows that hold each term, ascending."""
     lists: dict[int, list[int]] = {}

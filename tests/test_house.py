@@ -49,7 +49,8 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "linkview": {"errors", "kernels", "linkpairs", "linkruns", "packed"},
     # the tables do not know one another, nor the disk
     "sessions": set(),
-    "notes": TOOLS | {"chains", "metadata", "retention", "sessions"},
+    "rowlookup": {"columns", "kernels"},
+    "notes": TOOLS | {"chains", "metadata", "retention", "rowlookup", "sessions"},
     "retention": TOOLS,
     "concepts": TOOLS | {"extract", "mentions"},
     "termnumbers": {"scripts", "words"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import naive_text
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from fastassoc.kernels import links as kernels
 from fastassoc.kernels import packed as packing
 from fastassoc.kernels import staged
-from fastassoc.kernels.notes import prefixes
+from fastassoc.kernels.notes import hashes, prefixes
 
 GONE = -1
 Run = dict[int, tuple[float, ...]]  # key -> weight, written, valence, count, created, updated
@@ -213,6 +214,14 @@ def test_fill_rows_and_fill_heads(
     kernels.fill_heads(rows, indptr, middle, cols, weights, *scratch, *heads)
     for (_, want), found, heavy in zip(many, heads[0].tolist(), heads[1].tolist(), strict=True):
         assert set(zip(found, heavy, strict=True)) == want
+
+
+@given(texts=st.lists(st.binary(max_size=30), max_size=8))
+def test_hashes(texts: list[bytes]) -> None:
+    offsets = np.cumsum([0, *map(len, texts)]).astype(np.int32)
+    out = np.zeros(len(texts), np.uint64)
+    hashes(offsets, np.frombuffer(b"".join(texts), np.uint8), out)
+    assert out.tolist() == list(map(naive_text.hash_of, texts))
 
 
 @given(texts=st.lists(st.binary(max_size=11), max_size=8))
