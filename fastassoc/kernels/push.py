@@ -9,7 +9,8 @@ import numpy as np
 
 from fastassoc.kernels import inline, jit
 
-UNKNOWN = -1.0  # a degree that is still to be summed
+REST, KEPT, DEGREE, STATE = 0, 1, 2, 3  # columns of a node's numbers
+TOUCHED, QUEUED = 1.0, 2.0  # states; 0: not seen yet
 
 _HALF = np.uint64(32)
 _MASK = np.uint64(0xFFFFFFFF)
@@ -130,6 +131,8 @@ def _push(
     base: Array,
     tail: Array,
     late: Array,
+    df: Array,
+    barred: int,
     least: float,
     now: int,
     tau: float,
@@ -141,7 +144,8 @@ def _push(
     side_keys: Array,
     side_weights: Array,
     side_stamps: Array,
-    reals: Array,
+    nodes: Array,
+    weights: Array,
     ids: Array,
 ) -> tuple[Array, Array, Array]:
     """Push from `seeds` (int64[s]: a note's row, or the number of notes + a concept's id).
@@ -154,13 +158,13 @@ def _push(
     without an edge keeps all.
 
     `flat`, `ptr`: the concepts of each note; `indptr`, `base`, `tail`, `late`: the notes of each
-    concept, with dead ones. Scratch: `reals` float64[4, nodes], of which the first two rows are 0
-    and the third is `UNKNOWN`, and `ids` int64[4, nodes + 1], of which the first row is 0; left as
+    concept, with dead ones; `df`: live notes of each concept, `barred` of all live notes being no
+    part of the graph. Scratch: `nodes` float64[nodes, 4], all 0, a node's numbers side by side;
+    `weights` float64[nodes] and `ids` int64[3, nodes + 1], of any content. `nodes` is left as
     found. Returns the nodes that keep something, int64[m] in the order of their touch, what they
     keep, and their degrees, float64[m].
     """
-    rest, kept, degree, near_weights = reals[0], reals[1], reals[2], reals[3]
-    state, touched, queue, near = ids[0], ids[1], ids[2], ids[3]
+    touched, queue, near = ids[0], ids[1], ids[2]
     n = allowed.size
     count, head, waiting, fed = 0, 0, 0, 0
     while True:
@@ -172,17 +176,17 @@ def _push(
             node, gain = queue[head], 0.0
             head = head + 1 if head + 1 < queue.size else 0
             waiting -= 1
-            state[node] = 1
+            nodes[node, STATE] = TOUCHED
         else:
             break
         if gain > 0.0:
-            rest[node] += gain
-            if state[node] == 0:
-                state[node] = 1
+            nodes[node, REST] += gain
+            if nodes[node, STATE] == 0.0:
+                nodes[node, STATE] = TOUCHED
                 touched[count] = node
                 count += 1
-            if state[node] == 1:
-                state[node] = 2
+            if nodes[node, STATE] == TOUCHED:
+                nodes[node, STATE] = QUEUED
                 end = head + waiting
                 queue[end if end < queue.size else end - queue.size] = node
                 waiting += 1
@@ -192,57 +196,60 @@ def _push(
         if node >= n:
             size = carriers(node - n, allowed, indptr, base, tail, late, near)
             for i in range(size):
-                near_weights[i] = 1.0
+                weights[i] = 1.0
             total = float(size)
         else:
             size = linked_notes(
                 node, least, now, tau, allowed, link_ptr, link_middle, link_cols, link_weights,
-                link_stamps, side_keys, side_weights, side_stamps, near, near_weights,
+                link_stamps, side_keys, side_weights, side_stamps, near, weights,
             )  # fmt: skip
             for i in range(size):
-                total += near_weights[i]
+                total += weights[i]
             for i in range(ptr[node], ptr[node + 1]):
                 near[size] = n + np.int64(flat[i])
-                near_weights[size] = 1.0
+                weights[size] = 1.0
                 total += 1.0
                 size += 1
-        degree[node] = total
-        amount = rest[node]
+        nodes[node, DEGREE] = total
+        amount = nodes[node, REST]
         if amount <= eps * total:
             continue
-        rest[node] = 0.0
+        nodes[node, REST] = 0.0
         if size == 0:
-            kept[node] += amount
+            nodes[node, KEPT] += amount
             continue
-        kept[node] += alpha * amount
-        amount *= 1.0 - alpha
+        nodes[node, KEPT] += alpha * amount
+        share = amount * (1.0 - alpha) / total  # total is above 0 where there are neighbours
         for i in range(size):
             other = near[i]
-            rest[other] += amount * near_weights[i] / total
-            if state[other] == 0:
-                state[other] = 1
+            rest = nodes[other, REST] + share * weights[i]
+            nodes[other, REST] = rest
+            if nodes[other, STATE] == 0.0:
+                nodes[other, STATE] = TOUCHED
                 touched[count] = other
                 count += 1
-            # what is known of a degree saves the look at a node that has too little
-            known = degree[other]
-            if known == UNKNOWN:
-                known = np.float64(ptr[other + 1] - ptr[other]) if other < n else 0.0
-            if state[other] == 1 and rest[other] > eps * known:
-                state[other] = 2
+                # at most the degree: saves the look at a node that has too little
+                if other < n:
+                    nodes[other, DEGREE] = np.float64(ptr[other + 1] - ptr[other])
+                else:
+                    nodes[other, DEGREE] = np.float64(max(0, df[other - n] - barred))
+            if nodes[other, STATE] == TOUCHED and rest > eps * nodes[other, DEGREE]:
+                nodes[other, STATE] = QUEUED
                 end = head + waiting
                 queue[end if end < queue.size else end - queue.size] = other
                 waiting += 1
     used = 0
     for i in range(count):
-        used += kept[touched[i]] > 0.0
+        used += nodes[touched[i], KEPT] > 0.0
     out, values, degrees = np.empty(used, np.int64), np.empty(used), np.empty(used)
     used = 0
     for i in range(count):
         node = touched[i]
-        if kept[node] > 0.0:
-            out[used], values[used], degrees[used] = node, kept[node], degree[node]
+        if nodes[node, KEPT] > 0.0:
+            out[used], values[used], degrees[used] = node, nodes[node, KEPT], nodes[node, DEGREE]
             used += 1
-        rest[node], kept[node], degree[node], state[node] = 0.0, 0.0, UNKNOWN, 0
+        for j in range(4):
+            nodes[node, j] = 0.0
     return out, values, degrees
 
 

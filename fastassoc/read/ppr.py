@@ -30,9 +30,9 @@ class _Scratch(threading.local):
     def need(self, nodes: int) -> None:
         if nodes > self.size:
             self.size = max(nodes + nodes // 8, 64)
-            self.reals = np.zeros((4, self.size))
-            self.reals[2] = kernels.UNKNOWN
-            self.ids = np.zeros((4, self.size + 1), np.int64)
+            self.nodes = np.zeros((self.size, 4))
+            self.weights = np.empty(self.size)
+            self.ids = np.empty((3, self.size + 1), np.int64)
 
 
 _scratch = _Scratch()
@@ -57,11 +57,12 @@ def score_ppr(
     scratch = _scratch
     scratch.need(n + max(view.vocabulary.n_ids, notes.postings.n_terms))
     lists = notes.postings
+    barred = int(np.count_nonzero(notes.alive) - np.count_nonzero(found.allowed))
     nodes, kept, degrees = kernels.push(
         seeds, shares, settings.ppr_alpha, settings.ppr_eps, found.allowed,
         lists.flat, lists.ptr, lists.indptr, lists.base_rows, lists.tail, lists.late,
-        settings.note_links.threshold, now, view.note_links.tau, *view.note_links.arrays,
-        scratch.reals, scratch.ids,
+        notes.df, barred, settings.note_links.threshold, now, view.note_links.tau,
+        *view.note_links.arrays, scratch.nodes, scratch.weights, scratch.ids,
     )  # fmt: skip
     walked = nodes < n
     rows, scores = nodes[walked], kept[walked] / settings.ppr_alpha
