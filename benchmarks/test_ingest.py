@@ -24,12 +24,13 @@ DIM = 384
 LISTS = 100_000
 ROOT = Path(__file__).parents[1]
 PEAK = """
-import resource, sys
-import pyarrow, numba, fastassoc as fa
+import sys
+import fastassoc as fa
+from benchmarks.growth import peak
 path, file, rows = sys.argv[1:]
 mem = fa.open(path)
 mem.ingest(file, batch_rows=int(rows) or None)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(peak())
 """
 
 
