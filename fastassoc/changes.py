@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,8 @@ from fastassoc.concepts import Vocabulary
 from fastassoc.cues import Cues, term_codes
 from fastassoc.errors import InvalidInput
 from fastassoc.importing import concept_ends, cue_ends, import_notes, note_ends, with_links
-from fastassoc.kernels.links import keys_between, pair_keys
-from fastassoc.links import Changed, LinkMatrix, keys_of
+from fastassoc.kernels.links import pair_keys
+from fastassoc.links import NOTHING, Changed, LinkMatrix, keys_of
 from fastassoc.notes import NoteTable
 from fastassoc.reports import Report
 from fastassoc.settings import Settings
@@ -28,7 +28,7 @@ __all__ = ["Changes", "Operation"]
 Spelled = Sequence[Sequence[str]]  # pairs of a folded name and its spelling
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Operation:
     """One resolved change: intent with everything decided that apply must not decide.
 
@@ -94,13 +94,13 @@ class Changes:
         if batch is None:
             batch = NoteBatch.from_rows(operation.body["rows"])
         self._mark_ingest(operation.body.get("ingest"))
-        first, replaced, made = len(self.notes.ids), 0, []
+        first, replaced, made = len(self.notes.ids), 0, NOTHING
         missing: list[str] = []
         cues = 0
         for part, old in self._runs(batch, operation.body["on_duplicate"]):
             gone, lost = self._forget_rows(old, operation.at)
             cues += lost.removed
-            made += [gone, self._write_new(part, operation.at, missing)]
+            made = both(made, both(gone, self._write_new(part, operation.at, missing)))
             replaced += len(old)
         written = len(self.notes.ids) - first
         return Report(
@@ -111,7 +111,7 @@ class Changes:
             missing=list(dict.fromkeys(missing)),
             cues_changed=cues,
             position=self.position,
-            **changes(*made),
+            **changes(made),
         )
 
     def _write_new(self, batch: NoteBatch, at: int, missing: list[str]) -> Changed:
@@ -144,7 +144,7 @@ class Changes:
             if not ((older < newer) & np.isfinite(weights)).all():
                 raise InvalidInput("a session's link leads to no earlier note, or has no weight.")
             return self.note_links.write(keys_of(newer, older), at, weights)
-        return Changed(0, 0, 0)
+        return NOTHING
 
     def _mark_ingest(self, ledger: dict[str, Any] | None) -> None:
         if ledger is None:
@@ -196,23 +196,23 @@ class Changes:
         body = operation.body
         amount, outcome = body["amount"], body["outcome"]
         rows = [self.notes.rows[note] for note in body["used"]]
-        named = np.array(self._names(body["names"], create=amount > 0), np.uint32)
-        used = np.concatenate([*self.notes.carried(rows), named])
+        used = self._names(body["names"], create=amount > 0)
+        if rows:
+            used += np.concatenate(self.notes.carried(rows)).tolist()
         share = body.get("share", 0.0)  # operations of format 2 teach no cue
         cued = bool(rows) and self.cues.makes(share)
         asked = self._names(body["asked"], create=cued or (amount > 0 and len(used) > 0))
-        keys = keys_between(np.array(asked, np.uint32), used)
-        if amount <= 0:  # no link is made
-            keys = keys[self.links.known(keys)]
-        made = self.links.teach(
-            keys, np.full(len(keys), amount), np.full(len(keys), outcome), operation.at
+        made = self.links.teach_between(
+            asked, used, amount, outcome, operation.at, create=amount > 0
         )
-        joined = Changed(0, 0, 0)
-        if self.settings.note_links.teach_step:
-            joined = self._teach_notes(rows, body.get("together", 0.0), outcome, operation.at)
         stems = self._stems(body.get("stems", ()), create=cued)
-        codes = term_codes(asked, stems)
-        taught = self.cues.teach(codes, rows, share, outcome, operation.at)
+        taught = NOTHING
+        if rows:
+            if self.settings.note_links.teach_step:
+                together = body.get("together", 0.0)
+                made = both(made, self._teach_notes(rows, together, outcome, operation.at))
+            codes = term_codes(asked, stems)
+            taught = self.cues.teach(codes, rows, share, outcome, operation.at)
         rate = self.settings.valence_rate
         for row in rows:
             held = self.notes.valence.get(row, 0.0)
@@ -225,7 +225,7 @@ class Changes:
             updated=len(rows),
             cues_changed=sum(taught),
             position=self.position,
-            **changes(made, joined),
+            **changes(made),
         )
 
     def _stems(self, stems: Sequence[str], *, create: bool) -> list[int]:
@@ -239,7 +239,7 @@ class Changes:
         """Add to the link of each pair of rows; a NaN outcome leaves its valence."""
         ends = np.array(sorted(set(rows)), np.uint64)
         if (amount == 0.0 and math.isnan(outcome)) or len(ends) < 2:
-            return Changed(0, 0, 0)
+            return NOTHING
         first, second = np.triu_indices(len(ends), 1)
         keys = ends[first] << np.uint64(32) | ends[second]
         return self.note_links.teach(
@@ -296,10 +296,10 @@ class Changes:
 
     def _names(self, names: Spelled, *, create: bool) -> list[int]:
         """Concept ids of spelled names; unknown ones are made, or left out."""
-        if create and names:
-            found = self.vocabulary.intern([key for key, _ in names], [shown for _, shown in names])
-            return [int(concept) for concept in found]
-        known = (self.vocabulary.find_key(key) for key, _ in names)
+        known = [self.vocabulary.find_key(key) for key, _ in names]
+        if create and None in known:
+            made = self.vocabulary.intern([key for key, _ in names], [shown for _, shown in names])
+            return cast(list[int], made.tolist())
         return [concept for concept in known if concept is not None]
 
     def _pair(self, body: Mapping[str, Any], *, create: bool) -> NDArray[np.uint64]:
@@ -363,7 +363,7 @@ class Changes:
     def _forget_rows(self, rows: Sequence[int], at: int) -> tuple[Changed, Changed]:
         """Forget notes; what became of links that reports count, and of cue links."""
         if not rows:
-            return Changed(0, 0, 0), Changed(0, 0, 0)
+            return NOTHING, NOTHING
         gone = self._unwrite(rows, at)
         if len(self.note_links):
             ends = np.unique(np.concatenate([self.note_links.of(row) for row in rows]))
@@ -461,10 +461,7 @@ def both(one: Changed, other: Changed) -> Changed:
     return Changed(*(a + b for a, b in zip(one, other, strict=True)))
 
 
-def changes(*made: Changed) -> dict[str, Any]:
+def changes(made: Changed) -> dict[str, Any]:
     """The link counts of a report."""
-    return {
-        "links_created": sum(one.created for one in made),
-        "links_changed": sum(one.changed for one in made),
-        "links_removed": sum(one.removed for one in made),
-    }
+    created, changed, removed = made
+    return {"links_created": created, "links_changed": changed, "links_removed": removed}

@@ -113,12 +113,15 @@ class Handle(Reader):
                 operation = Operation(kind, at, body, operation_id, batch, vectors)
                 report = self._save(held, operation)
             elif operation_id is None:
-                return made.but(position=self._state.position)
+                made.position = self._state.position
+                return made
             else:  # there was nothing to do, and a repeat must do nothing either
+                report = made
                 done = self._save(held, Operation("nothing", at, {}, operation_id))
-                report = made.but(position=done.position)
+                report.position = done.position
         self._tend()
-        return report.but(seconds=perf_counter() - start)
+        report.seconds = perf_counter() - start
+        return report
 
     def _save(self, held: Held, operation: Operation) -> Report:
         """Journal an operation, then apply it."""

@@ -71,7 +71,7 @@ class IngestInterrupted(KeyboardInterrupt):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class IngestReport(Report):
     """What an ingest did; `reasons` holds the first rejects only, all are in the file.
 

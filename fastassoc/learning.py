@@ -86,15 +86,16 @@ class Learning(Handle):
         )
         if not ids and not given:
             raise InvalidInput("nothing was used: give used= (note ids) or used_concepts=.")
+        settings = self.settings
         body = {
-            "asked": self._spelled(names),
+            "asked": spelled(names, settings.names),
             "stems": [] if recall is None else list(dict.fromkeys(recall.query_stems)),
-            "names": self._spelled(given),
+            "names": spelled(given, settings.names),
             "outcome": amount,
-            "amount": on_grid(amount * self.settings.concept_links.teach_step),
-            "together": on_grid(amount * self.settings.note_links.teach_step),
+            "amount": on_grid(amount * settings.concept_links.teach_step),
+            "together": on_grid(amount * settings.note_links.teach_step),
         }
-        if self.settings.note_links.teach_step and len(ids) > checks.MOST_REINFORCED:
+        if settings.note_links.teach_step and len(ids) > checks.MOST_REINFORCED:
             raise InvalidInput(
                 f"used: found {len(ids)} notes, expected at most {checks.MOST_REINFORCED}: every "
                 "two of them would be linked."
@@ -102,22 +103,16 @@ class Learning(Handle):
         missing: list[str] = []
 
         def prepare(state: State) -> Prepared | Report:
-            missing.extend(note for note in ids if note not in state.notes.rows)
-            body["used"] = live = [note for note in ids if note in state.notes.rows]
+            rows = state.notes.rows
+            missing.extend(note for note in ids if note not in rows)
+            body["used"] = live = [note for note in ids if note in rows]
             step = state.settings.cue_links.teach_step
             body["share"] = on_grid(amount * step / len(live)) if live else 0.0
-            return (body, None) if body["used"] or body["names"] else Report()
+            return (body, None) if live or given else Report()
 
         report = self._change("feedback", prepare, operation_id)
-        return report.but(missing=missing)
-
-    def _spelled(self, names: Sequence[str]) -> list[list[str]]:
-        """Folded names with their spelling, each once, in order."""
-        mode = self.settings.names
-        found: dict[str, str] = {}
-        for name in names:
-            found.setdefault(fold_name(name, mode), name)
-        return [[key, shown] for key, shown in found.items()]
+        report.missing = missing
+        return report
 
     def link(
         self,
@@ -224,19 +219,19 @@ class Learning(Handle):
                 if a == b:
                     raise InvalidInput(f"{a!r} is given twice: a link joins two notes.")
                 return {"layer": "note", "a": a, "b": b, **body}, None
-            spelled = self._spelled([a, b])
-            if len(spelled) < 2:
+            names = spelled([a, b], self.settings.names)
+            if len(names) < 2:
                 raise InvalidInput(f"{a!r} and {b!r} are one concept: a link joins two.")
-            return {"layer": "concept", "a": spelled[0], "b": spelled[1], **body}, None
+            return {"layer": "concept", "a": names[0], "b": names[1], **body}, None
 
         return self._change(kind, prepare, operation_id)
 
     def _term(self, state: State, name: str) -> dict[str, Any]:
         """The kind of a term, and what names it: a concept that something holds, or a stem."""
-        spelled = self._spelled([name])[0]
-        concept = state.vocabulary.find_key(spelled[0])
+        named = spelled([name], self.settings.names)[0]
+        concept = state.vocabulary.find_key(named[0])
         if concept is not None and state.holds(concept):
-            return {"term": "concept", "a": spelled}
+            return {"term": "concept", "a": named}
         stem = one_stem(name, state.settings.language)
         if stem is None:
             raise InvalidInput(
@@ -327,6 +322,14 @@ class Learning(Handle):
             return ({"now": at}, None) if len(state.due(at)) else Report()
 
         return self._change("tick", prepare, operation_id)
+
+
+def spelled(names: Sequence[str], mode: str) -> list[list[str]]:
+    """Folded names with their spelling, each once, in order."""
+    found: dict[str, str] = {}
+    for name in names:
+        found.setdefault(fold_name(name, mode), name)
+    return [[key, shown] for key, shown in found.items()]
 
 
 def need_notes(state: State, *notes: str) -> None:

@@ -10,6 +10,7 @@ is its key and two codes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LINKS_SCHEMA",
+    "NOTHING",
     "Changed",
     "Expansion",
     "Hop",
@@ -55,6 +57,9 @@ class Changed(NamedTuple):
     created: int
     changed: int
     removed: int
+
+
+NOTHING = Changed(0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -173,7 +178,8 @@ class LinkMatrix:
         low, high = rule.bounds
         rest = low if low > -math.inf else 0.0
         self._tau = float(rule.decay_us)
-        self._rule = np.array([rule.write_step, low, high, rest, self._tau, valence_rate])
+        self._rule = np.array([rule.write_step, low, high, rest, self._tau, valence_rate, math.nan])
+        self._lesson = self._rule.copy()  # with the step and the outcome of what is taught
         self._threshold = float(rule.threshold)
         self._sizes = _sizes or Sizes()
         self._states = States.empty()
@@ -239,6 +245,60 @@ class LinkMatrix:
         """
         return self._apply(kernels.TEACH, keys, amounts, outcomes, at)
 
+    def teach_between(
+        self,
+        some: Sequence[int],
+        others: Sequence[int],
+        amount: float,
+        outcome: float,
+        at: int,
+        *,
+        create: bool = True,
+    ) -> Changed:
+        """Teach each pair of an id of `some` and one of `others` once.
+
+        Parameters
+        ----------
+        some, others : sequence of int
+            Ids, repeats allowed; none is paired with itself.
+        amount, outcome, at
+            As for `teach`.
+        create : bool
+            Whether pairs without a link get one.
+
+        Examples
+        --------
+        >>> from fastassoc.settings import LinkRule
+        >>> links = LinkMatrix(LinkRule(), 0.3)
+        >>> links.teach_between([1, 2], [2, 3], 1.0, 1.0, at=5)
+        Changed(created=3, changed=0, removed=0)
+        """
+        m = len(some) * len(others)
+        if not m:
+            return NOTHING
+        ids = np.array([*some, *others], np.uint32)
+        kind = kernels.TEACH if create else kernels.MOVE
+        rule = self._lesson
+        rule[kernels.STEP], rule[kernels.OUTCOME] = amount, outcome
+        if m >= self._sizes.bulk:
+            keys = kernels.keys_between(ids[: len(some)], ids[len(some) :])
+            return self._fold(kind, keys, _NONE, _NONE, at, rule)
+        self._reserve(m)
+        return self._touched(
+            staged.touch_between(
+                kind,
+                ids,
+                len(some),
+                at,
+                rule,
+                self._slots,
+                *self._table,
+                self._used,
+                *self._delta,
+                *self._base,
+            )
+        )
+
     def unlink(self, keys: ArrayLike, at: int) -> Changed:
         """Set weights to the floor (0 without one); counts and written parts stay.
 
@@ -280,32 +340,44 @@ class LinkMatrix:
         if m > staged.SMALL or bulk:
             keys, amounts, outcomes = _sorted(keys, amounts, outcomes)
         elif not m:
-            return Changed(0, 0, 0)
+            return NOTHING
         if bulk:
-            return self._fold(kind, keys, amounts, outcomes, at)
+            return self._fold(kind, keys, amounts, outcomes, at, self._rule)
+        self._reserve(m)
+        return self._touched(
+            staged.touch(
+                kind,
+                keys,
+                amounts,
+                outcomes,
+                at,
+                self._rule,
+                self._slots,
+                *self._table,
+                self._used,
+                *self._delta,
+                *self._base,
+            )
+        )
+
+    def _reserve(self, m: int) -> None:
+        """Let the table be the newest level, with room for so many more."""
         if self._tiers:
             self._collapse()
         if self._used + m > len(self._table.keys):
             self._grow_table(m)
-        self._used, created, changed, removed = staged.touch(
-            kind,
-            keys,
-            amounts,
-            outcomes,
-            at,
-            self._rule,
-            self._slots,
-            *self._table,
-            self._used,
-            *self._delta,
-            *self._base,
-        )
+
+    def _touched(self, found: tuple[int, int, int, int]) -> Changed:
+        """Take note of what a kernel made of the table."""
+        self._used, created, changed, removed = found
         self._n += created - removed
         if self._used > self._sizes.table:
             self._collapse()
         return Changed(created, changed, removed)
 
-    def _fold(self, kind: int, keys: Any, amounts: Any, outcomes: Any, at: int) -> Changed:
+    def _fold(
+        self, kind: int, keys: Any, amounts: Any, outcomes: Any, at: int, rule: Any
+    ) -> Changed:
         """A large batch of sorted changes: what is known of its pairs, changed, is a new tier."""
         states = self._states
         if self._used:
@@ -331,7 +403,7 @@ class LinkMatrix:
                 amounts,
                 outcomes,
                 at,
-                self._rule,
+                rule,
                 starts,
                 one(codes),
                 reals.bits,
@@ -480,11 +552,6 @@ class LinkMatrix:
             key, self._slots, self._table.keys, self._delta.keys, self._base.keys
         )
         return link_of((self._table, self._delta, self._base)[level], place) if level >= 0 else None
-
-    def known(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which of some pairs are linked now, bool [m]."""
-        ends = zip((keys >> np.uint64(32)).tolist(), keys.astype(np.uint32).tolist(), strict=True)
-        return np.fromiter((self.get(a, b) is not None for a, b in ends), np.bool_, len(keys))
 
     def of(self, concept: int) -> NDArray[np.uint64]:
         """Keys of all links of an id as they stand now, uint64[m], ascending.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -92,10 +92,15 @@ class InMemory:
         self._index: tuple[tuple[NoteTable, int, float], int, Indexed | None] | None = None
         self._position = 0
 
-    @contextmanager
-    def locked(self) -> Iterator[InMemory]:
+    def locked(self) -> InMemory:
         """The memory's own lock is enough."""
-        yield self
+        return self
+
+    def __enter__(self) -> InMemory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was taken."""
 
     def changed(self, position: int) -> bool:
         """No one else writes."""

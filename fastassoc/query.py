@@ -148,13 +148,16 @@ def list_of_names(value: Any, name: str) -> tuple[str, ...]:
     """Texts from a list, tuple or set; a bare text is refused."""
     if isinstance(value, (set, frozenset)):
         value = sorted(value, key=str)
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+    elif not isinstance(value, (list, tuple)) and (
+        isinstance(value, (str, bytes)) or not isinstance(value, Sequence)
+    ):
         such = f", such as [{value!r}]" if isinstance(value, str) and value else ""
         raise InvalidInput(f"{name}: found {value!r:.80}, expected a list of names{such}.")
     for item in value:
         if not isinstance(item, str):
             raise InvalidInput(f"{name}: found {item!r} in the list, expected texts only.")
-        text(item, name)
+        if not item.isascii():
+            text(item, name)
     return tuple(value)
 
 
@@ -184,7 +187,7 @@ def whole(value: Any, name: str, low: int, high: int) -> int:
 def real(value: Any, name: str, low: float, high: float) -> float:
     """A number in [low, high]."""
     # not every thing with a __float__ is a number: arrays, np.bool_ and complex scalars are none
-    good = isinstance(value, Real) and not isinstance(value, bool)
+    good = type(value) is float or (isinstance(value, Real) and not isinstance(value, bool))
     if not good or not low <= value <= high:  # False for NaN; exact for an int of any size
         raise InvalidInput(f"{name}: found {value!r}, expected a number from {low:g} to {high:g}.")
     return float(value)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
+from types import TracebackType
 from typing import Any, TypeGuard
 
 import pyarrow as pa
@@ -224,11 +225,9 @@ class Store:
 
     # -- the port -------------------------------------------------------------------------------
 
-    @contextmanager
-    def locked(self) -> Iterator[Writing]:
+    def locked(self) -> Writing:
         """Wait for the write lock of all processes."""
-        with self._journal.locked() as transaction:
-            yield Writing(self, transaction)
+        return Writing(self, self._journal.locked())
 
     def changed(self, position: int) -> bool:
         """Whether the journal has more than the caller has applied."""
@@ -380,6 +379,18 @@ class Writing:
     def __init__(self, store: Store, transaction: Transaction) -> None:
         self._store = store
         self._transaction = transaction
+
+    def __enter__(self) -> Writing:
+        self._transaction.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._transaction.__exit__(kind, error, trace)
 
     def catch_up(self, state: State) -> State:
         """Apply what others did before the lock was ours."""

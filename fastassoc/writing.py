@@ -369,7 +369,8 @@ class Writing(Handle):
             progress=progress,
             resume_state=self._unfinished,
         )
-        return report if report.position else report.but(position=self.position)  # no batch came
+        report.position = report.position or self.position  # 0 where no batch came
+        return report
 
     def _rejects_file(self) -> Callable[[str | None], Path] | None:
         """Where the bad rows of an ingest go unless the caller says, by the ingest's key."""

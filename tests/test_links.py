@@ -51,11 +51,14 @@ def changes():
     unwrite = st.tuples(st.just("unwrite"), st.lists(pairs, max_size=6), times, st.booleans())
     taught = st.lists(st.tuples(pairs, quarters, outcomes), max_size=6)
     teach = st.tuples(st.just("teach"), taught, times)
+    ends = st.lists(st.integers(0, 7), max_size=4)
+    told = st.tuples(quarters, outcomes, times)
+    between = st.tuples(st.just("between"), ends, ends, told, st.booleans())
     unlink = st.tuples(st.just("unlink"), st.lists(pairs, max_size=4), times)
     erase = st.tuples(st.just("erase"), st.lists(pairs, max_size=9))
     erase_of = st.tuples(st.just("erase_of"), st.integers(0, 8))
     view = st.tuples(st.just("view"), st.sampled_from([None, -1.0, 0.0, 0.5, 2.0, 1e9]))
-    some = st.one_of(write, write, unwrite, teach, unlink, erase, erase_of, view)
+    some = st.one_of(write, write, unwrite, teach, between, unlink, erase, erase_of, view)
     return st.lists(some, max_size=25)
 
 
@@ -91,11 +94,23 @@ def apply(links, op):
         at, given_steps = rest
         steps = steps_for(what) if given_steps else None
         return tuple(getattr(links, kind)(to(what), at, steps))
+    if kind == "between":  # by `touch_between` or by `fold`
+        return tuple(taught_between(links, what, *rest))
     if kind == "teach":
         some = [p for p, _, _ in what]
         amounts, results = [x for _, x, _ in what], [x for _, _, x in what]
         return tuple(links.teach(to(some), amounts, results, rest[0]))
     return tuple(links.unlink(to(what), rest[0]))
+
+
+def taught_between(links, some, others, told, create):
+    """What the matrix does with its own verb, and the twin pair by pair."""
+    amount, outcome, at = told
+    if not isinstance(links, NaiveLinks):
+        return links.teach_between(some, others, amount, outcome, at, create=create)
+    both = {(min(a, b), max(a, b)) for a in some for b in others if a != b}
+    meant = sorted(pair for pair in both if create or pair in links.links)
+    return links.teach(meant, [amount] * len(meant), [outcome] * len(meant), at)
 
 
 def rows(table):

@@ -16,8 +16,10 @@ from fastassoc.kernels import inline, jit
 from fastassoc.kernels.heap import sink, worse
 
 WRITE, UNWRITE, TEACH, UNLINK, ERASE = 0, 1, 2, 3, 4
+MOVE = 5  # teaches only what is linked
 GONE = -1
-STEP, LOW, HIGH, REST, TAU, RATE = 0, 1, 2, 3, 4, 5  # places in a rule, float64[6]
+# places in a rule, float64[7]; step and outcome are of changes that come with none of their own
+STEP, LOW, HIGH, REST, TAU, RATE, OUTCOME = 0, 1, 2, 3, 4, 5, 6
 BLOCK = 16
 DIGIT = 9  # bits of a pass of the radix sort: its counters stay in the nearest cache
 SMALL = 64  # up to this many, insertion sort beats anything
@@ -60,7 +62,7 @@ def change(
 ) -> tuple[float, float, int, float, int, int]:
     """One change of one link: fade, add, clamp, stamp. The one place that says how."""
     if count < 0:
-        if kind in (UNWRITE, UNLINK, ERASE):
+        if kind not in (WRITE, TEACH):
             return weight, written, count, valence, created, updated
         weight, written, count, valence, created, updated = 0.0, 0.0, 0, 0.0, at, at
     elif kind == ERASE:
@@ -83,7 +85,7 @@ def change(
             amount = written  # the last share is all that is left, to the last bit
         weight -= amount
         written -= amount
-    elif kind == TEACH:
+    elif kind in (TEACH, MOVE):
         weight += amount
         if not math.isnan(outcome):  # NaN leaves the valence
             valence += rule[RATE] * (outcome - valence)
@@ -137,7 +139,7 @@ def change_run(
         )
     for i in range(first, last):
         amount = amounts[i] if amounts.size else rule[STEP]
-        outcome = outcomes[i] if outcomes.size else math.nan
+        outcome = outcomes[i] if outcomes.size else rule[OUTCOME]
         weight, written, count, valence, created, updated = change(
             kind,
             1,

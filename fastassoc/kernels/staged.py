@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fastassoc.kernels import inline, jit
-from fastassoc.kernels.links import GONE, change_run, find, seek
+from fastassoc.kernels.links import GONE, change_run, find, keys_between, seek
 from fastassoc.kernels.packed import place_of
 
 SMALL = 64  # up to this many, insertion sort beats anything
@@ -235,6 +235,55 @@ def _touch(
 
 
 touch = jit(_touch)
+
+
+def _touch_between(
+    kind: int,
+    ids: Array,
+    some: int,
+    at: int,
+    rule: Array,
+    slots: Array,
+    table_keys: Array,
+    table_reals: Array,
+    table_ints: Array,
+    used: int,
+    delta_keys: Array,
+    delta_reals: Array,
+    delta_ints: Array,
+    base_keys: Array,
+    base_codes: Array,
+    base_reals: Array,
+    base_ints: Array,
+) -> tuple[int, int, int, int]:
+    """One change, as `touch` makes it, of each pair of one of the first ids and another.
+
+    `ids` uint32[m], the first `some` and the others; see `keys_between`.
+    """
+    none = np.empty(0, np.float64)
+    return touch(
+        kind,
+        keys_between(ids[:some], ids[some:]),
+        none,
+        none,
+        at,
+        rule,
+        slots,
+        table_keys,
+        table_reals,
+        table_ints,
+        used,
+        delta_keys,
+        delta_reals,
+        delta_ints,
+        base_keys,
+        base_codes,
+        base_reals,
+        base_ints,
+    )
+
+
+touch_between = jit(_touch_between)
 
 
 # ---- many ---------------------------------------------------------------------------------------
