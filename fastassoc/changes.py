@@ -205,12 +205,12 @@ class Changes:
         made = self.links.teach_between(
             asked, used, amount, outcome, operation.at, create=amount > 0
         )
-        stems = self._stems(body.get("stems", ()), create=cued)
         taught = NOTHING
         if rows:
             if self.settings.note_links.teach_step:
                 together = body.get("together", 0.0)
                 made = both(made, self._teach_notes(rows, together, outcome, operation.at))
+            stems = self._stems(body.get("stems", ()), create=cued)
             codes = term_codes(asked, stems)
             taught = self.cues.teach(codes, rows, share, outcome, operation.at)
         rate = self.settings.valence_rate
@@ -221,11 +221,14 @@ class Changes:
                 self.notes.valence[row] = moved
             else:  # as one that never moved: a snapshot does not tell them apart
                 self.notes.valence.pop(row, None)
+        created, changed, removed = made
         return Report(
             updated=len(rows),
+            links_created=created,
+            links_changed=changed,
+            links_removed=removed,
             cues_changed=sum(taught),
             position=self.position,
-            **changes(made),
         )
 
     def _stems(self, stems: Sequence[str], *, create: bool) -> list[int]:

@@ -18,9 +18,9 @@ NAMESPACE = uuid.UUID("6f6d1a0e-7f0c-5c1b-9b57-0d3f0a5b7f11")  # of ids made fro
 
 def check_operation_id(operation_id: str | None) -> None:
     """Refuse an id that cannot name an operation."""
-    if checks.text(operation_id, "operation_id") is None:
+    if operation_id is None:
         return
-    if not 1 <= len(str(operation_id).encode()) <= MAX_ID:
+    if not 1 <= len(str(checks.text(operation_id, "operation_id")).encode()) <= MAX_ID:
         raise InvalidInput(
             f"operation_id: found {operation_id!r:.60}, expected 1 to {MAX_ID} bytes of text."
         )

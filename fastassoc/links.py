@@ -278,8 +278,7 @@ class LinkMatrix:
             return NOTHING
         ids = np.array([*some, *others], np.uint32)
         kind = kernels.TEACH if create else kernels.MOVE
-        rule = self._lesson
-        rule[kernels.STEP], rule[kernels.OUTCOME] = amount, outcome
+        rule = self._taught_by(amount, outcome)
         if m >= self._sizes.bulk:
             keys = kernels.keys_between(ids[: len(some)], ids[len(some) :])
             return self._fold(kind, keys, _NONE, _NONE, at, rule)
@@ -359,6 +358,11 @@ class LinkMatrix:
                 *self._base,
             )
         )
+
+    def _taught_by(self, amount: float, outcome: float) -> NDArray[np.float64]:
+        """The rule of changes that all add the same and all tell the same."""
+        self._lesson[kernels.STEP], self._lesson[kernels.OUTCOME] = amount, outcome
+        return self._lesson
 
     def _reserve(self, m: int) -> None:
         """Let the table be the newest level, with room for so many more."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
+from itertools import count
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
@@ -63,6 +64,7 @@ class Store:
         self.timeout = journal.timeout
         self._since = 0
         self._bytes = 0
+        self._own = token_hex(12), count()  # what operations without an id are named by
         self._held = 0  # bytes of the snapshot, as last seen
         self._cache = Cache(journal.path, read_only=journal.read_only)
         self._index: tuple[IndexKey, Indexed | None] | None = None
@@ -224,6 +226,11 @@ class Store:
         return operation_of(self.root, entry)
 
     # -- the port -------------------------------------------------------------------------------
+
+    def next_id(self) -> str:
+        """An id for an operation that its caller did not name."""
+        start, numbers = self._own
+        return f"{start}{next(numbers):08x}"
 
     def locked(self) -> Writing:
         """Wait for the write lock of all processes."""
@@ -410,8 +417,9 @@ class Writing:
         """Save the operation as the store's sync level promises."""
         body, vectors = self._content(operation)
         text = dumped(body)
-        # an id of our own, so that an operation whose outcome is unknown can be named
-        op_id = operation.op_id or token_hex(16)
+        # an id of our own, so that an operation whose outcome is unknown can be named; those of
+        # one handle begin alike, so that they lie side by side in the table of ids
+        op_id = operation.op_id or self._store.next_id()
         draft = Draft(op_id, operation.kind, operation.at, text, vectors)
         entries = self._transaction.append([draft])
         self._transaction.commit()
@@ -492,6 +500,4 @@ def completed(parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables(whole) if whole else schema.empty_table()
 
 
-def dumped(body: dict[str, Any]) -> str:
-    """A body as compact JSON."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+dumped = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # of a body
