@@ -50,20 +50,16 @@ class Rows(NamedTuple):
         where the order of strength changes with time.
         """
         n = len(base.keys)
-        ids = 0
-        if n:
-            ids = int((base.keys & np.uint64(0xFFFFFFFF)).max()) + 1
+        ids = int(base.keys.view(np.uint32)[::2].max()) + 1 if n else 0  # of the second ends
         strong, all_ = np.zeros(ids, np.int64), np.zeros(ids, np.int64)
-        stored = base.reals[:, 0][:, None]
-        times = base.ints[:] if fading else np.empty((0, 3), np.int64)
-        kernels.count_rows(base.keys, stored, threshold, strong, all_)
+        kernels.count_rows(base.keys, base.codes, base.real_rows, threshold, strong, all_)
         indptr = np.zeros(ids + 1, np.int64)
         np.cumsum(all_, out=indptr[1:])
         middle = indptr[:-1] + strong
         cols, weights = np.empty(2 * n, np.uint32), np.empty(2 * n, np.float64)
         stamps = np.empty(2 * n if fading else 0, np.int64)
         places = indptr[:-1].copy(), middle.copy()
-        kernels.fill_rows(base.keys, stored, times, threshold, *places, cols, weights, stamps)
+        kernels.fill_rows(*base, threshold, *places, cols, weights, stamps)
         long = np.flatnonzero(strong > head) if not fading else np.empty(0, np.int64)
         heads = np.full(ids, -1, np.int64)
         heads[long] = np.arange(len(long))

@@ -190,14 +190,15 @@ def test_fill_rows_and_fill_heads(
     links: dict[tuple[int, int], tuple[float, int]], threshold: float, size: int
 ) -> None:
     run = arrays({a << 32 | b: (w, 0, 0, 1, 0, t) for (a, b), (w, t) in sorted(links.items())})
+    codes = np.repeat(np.arange(len(links), dtype=np.uint32), 2).reshape(-1, 2)
     strong, every = np.zeros(6, np.int64), np.zeros(6, np.int64)
-    kernels.count_rows(run[0], run[1], threshold, strong, every)
+    kernels.count_rows(run[0], codes, run[1], threshold, strong, every)
     indptr = np.concatenate([[0], np.cumsum(every)])
     middle = indptr[:-1] + strong
     cols, weights = np.zeros(indptr[-1], np.uint32), np.zeros(indptr[-1])
     stamps = np.zeros(indptr[-1], np.int64)
     places = indptr[:-1].copy(), middle.copy()
-    kernels.fill_rows(*run, threshold, *places, cols, weights, stamps)
+    kernels.fill_rows(run[0], codes, *run[1:], threshold, *places, cols, weights, stamps)
     many = []
     for row in range(6):
         around = {a + b - row: link for (a, b), link in links.items() if row in (a, b)}

@@ -319,13 +319,18 @@ merge = jit(_merge)
 # ---- the read view ------------------------------------------------------------------------------
 
 
-def _count_rows(keys: Array, reals: Array, threshold: float, strong: Array, all_: Array) -> None:
-    """Links of each concept, into `all_` int64[ids]; those at the threshold, into `strong`."""
+def _count_rows(
+    keys: Array, codes: Array, reals: Array, threshold: float, strong: Array, all_: Array
+) -> None:
+    """Links of each concept, into `all_` int64[ids]; those at the threshold, into `strong`.
+
+    `codes` and `reals` are those of a packed run, see `kernels.packed`.
+    """
     for i in range(keys.size):
         a, b = np.int64(keys[i] >> _HALF), np.int64(keys[i] & _MASK)
         all_[a] += 1
         all_[b] += 1
-        if reals[i, 0] >= threshold:
+        if reals[codes[i, 0], 0] >= threshold:
             strong[a] += 1
             strong[b] += 1
 
@@ -335,6 +340,7 @@ count_rows = jit(_count_rows)
 
 def _fill_rows(
     keys: Array,
+    codes: Array,
     reals: Array,
     ints: Array,
     threshold: float,
@@ -344,14 +350,14 @@ def _fill_rows(
     weights: Array,
     stamps: Array,
 ) -> None:
-    """Both directions of each link into a CSR whose rows hold strong links first.
+    """Both directions of each link of a packed run into a CSR; its rows hold strong links first.
 
     `strong_at`, `weak_at` int64[ids]: where each row's parts begin (consumed). Keys ascend, so
     each part comes out sorted by column. `stamps` int64[2 n], or empty without decay.
     """
     for i in range(keys.size):
         a, b = np.int64(keys[i] >> _HALF), np.int64(keys[i] & _MASK)
-        weight = reals[i, 0]
+        weight = reals[codes[i, 0], 0]
         place = strong_at if weight >= threshold else weak_at
         j, k = place[a], place[b]
         place[a] = j + 1
@@ -361,8 +367,8 @@ def _fill_rows(
         weights[j] = weight
         weights[k] = weight
         if stamps.size:
-            stamps[j] = ints[i, 2]
-            stamps[k] = ints[i, 2]
+            stamps[j] = ints[codes[i, 1], 2]
+            stamps[k] = ints[codes[i, 1], 2]
 
 
 fill_rows = jit(_fill_rows)
