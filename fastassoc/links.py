@@ -334,14 +334,17 @@ class LinkMatrix:
         keys = _own(keys, np.uint64)
         amounts = _NONE if amounts is None else _own(amounts, np.float64)
         outcomes = _NONE if outcomes is None else _own(outcomes, np.float64)
-        m = len(keys)
+        m, rule = len(keys), self._rule
         bulk = m >= self._sizes.bulk
+        if kind == kernels.TEACH and bulk and _uniform(amounts) and _uniform(outcomes):
+            rule = self._taught_by(amounts[0], outcomes[0])
+            amounts = outcomes = _NONE
         if m > staged.SMALL or bulk:
             keys, amounts, outcomes = _sorted(keys, amounts, outcomes)
         elif not m:
             return NOTHING
         if bulk:
-            return self._fold(kind, keys, amounts, outcomes, at, self._rule)
+            return self._fold(kind, keys, amounts, outcomes, at, rule)
         self._reserve(m)
         return self._touched(
             staged.touch(

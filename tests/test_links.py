@@ -331,6 +331,7 @@ def test_larger_random_runs_equal_the_twin(seed, options):
                 ("write", some, i, draw.random() < 0.3),
                 ("unwrite", some, i, False),
                 ("teach", [(p, draw.choice([-2.0, 1.0, 3.0]), 0.5) for p in some], i),
+                ("teach", [(p, 0.75, 0.5) for p in some], i),
                 ("erase", some),
             ]
         )
