@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import fastassoc as fa
 
 WARMED = """
 import sys
@@ -116,3 +120,30 @@ def test_after_warm_vectors_and_note_links_wait_for_no_compiler(path: Path) -> N
     words = [sys.executable, "-c", WARMED, str(path)]
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_a_kernel_is_compiled_anew_where_a_helper_of_another_file_changed(tmp_path: Path) -> None:
+    """An upgrade that changes one file must not leave the code of the old one in others."""
+    source = Path(fa.__file__).parent
+    shutil.copytree(source, tmp_path / "fastassoc", ignore=shutil.ignore_patterns("__pycache__"))
+    kernels = tmp_path / "fastassoc" / "kernels"
+    (kernels / "helper.py").write_text(
+        "from fastassoc.kernels import inline\n\n\n@inline\ndef given() -> int:\n    return 1\n"
+    )
+    (kernels / "caller.py").write_text(
+        "from fastassoc.kernels import jit\nfrom fastassoc.kernels.helper import given\n\n\n"
+        "def _asked() -> int:\n    return given()\n\n\nasked = jit(_asked)\n"
+    )
+    ask = "from fastassoc.kernels.caller import asked; print(asked(), sum(asked.stats[1].values()))"
+
+    def said() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    assert [said(), said()] == ["1 0", "1 1"]  # compiled, then found in the cache
+    helper = kernels / "helper.py"
+    helper.write_text(helper.read_text().replace("1", "2"))
+    assert said() == "2 0"
