@@ -26,7 +26,7 @@ from fastassoc.words import terms, written_terms
 
 __all__ = ["Asked", "TextIndex", "TextView"]
 
-RULES = 2  # to be raised whenever other terms are counted in a text, or other numbers kept of them
+RULES = 3  # to be raised whenever other terms are counted in a text, or other numbers kept of them
 MEANT = 64  # terms that a single character of a question stands for, at most
 CHUNK = 4096  # texts tokenised at once; bounds the memory of an append
 NO_IDS, NO_IDF = np.empty(0, np.uint32), np.empty(0)

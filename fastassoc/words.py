@@ -49,7 +49,7 @@ class _Marks(dict[int, int | None]):
         return value
 
 
-_marks = _Marks()
+_marks = _Marks({ord("ı"): ord("i")})
 _KEPT = "".join(chr(c) for r in ((0x900, 0x1D00), (0xA800, 0xAC00)) for c in range(*r)
                 if _is_kept_mark(c))  # fmt: skip
 _ascii_tokens = re.compile(r"[a-z0-9]+").findall
@@ -65,8 +65,8 @@ _all_unspaced = re.compile(f"[{JOINED}{UNSPACED}]+").fullmatch
 def fold(text: str) -> str:
     """Fold a text for comparing: Unicode NFKD, combining marks dropped, case folded.
 
-    Vowel signs that carry a combining class of 0 (Devanagari, Thai ...) are part of their word
-    and stay.
+    The dotless i of Turkish becomes the i that its capital becomes, too. Vowel signs that carry a
+    combining class of 0 (Devanagari, Thai ...) are part of their word and stay.
 
     Examples
     --------

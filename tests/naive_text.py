@@ -92,7 +92,8 @@ def first_by_row(scores: Sequence[float], allowed: Sequence[int], k: int) -> Sco
 def tokens(text: str) -> list[str]:
     """Runs of letters and digits, without marks, in lower case; pairs where none writes spaces."""
     plain = unicodedata.normalize("NFKD", text)
-    plain = "".join(c for c in plain if unicodedata.category(c)[0] != "M" or sounds(c)).casefold()
+    plain = "".join(c for c in plain if unicodedata.category(c)[0] != "M" or sounds(c))
+    plain = plain.casefold().replace("ı", "i")  # as its capital
     out: list[str] = []
     for word in re.findall(f"[{SPACELESS}]+|[^{SPACELESS}]+", plain):
         if re.match(f"[{SPACELESS}]", word):

@@ -320,6 +320,13 @@ def test_a_word_of_one_character_is_found(question: str, found: list[str]) -> No
         assert recall.query_stems == question.split("、")
 
 
+def test_the_dotless_i_of_turkish_is_found_by_its_capital() -> None:
+    with fa.Memory(settings=fa.Settings.counts(language="turkish")) as mem:
+        mem.write("Işık söndü.", id="a", concepts=["ırmak"])
+        for said in ("ışık", "IŞIK", "Işık", "IRMAK", "ırmak"):
+            assert [hit.id for hit in mem.read(said)] == ["a"]
+
+
 # -- terms -----------------------------------------------------------------------------------------
 
 
