@@ -446,10 +446,11 @@ class LinkView(Pairs):
         ids : uint32[m]
             Reached, ascending; no cue among them.
         shares : float64[m]
+            To 40 bits: the order of ids comes from history, and the last bits of sums from that.
         """
         scratch = _walk_scratch
         scratch.need(self.n_ids)
-        found: tuple[NDArray[np.uint32], NDArray[np.float64]] = association.walk(
+        ids, shares = association.walk(
             np.unique(np.array(cues, np.uint32)),
             steps,
             float(stay),
@@ -461,7 +462,8 @@ class LinkView(Pairs):
             scratch.reals,
             scratch.ids,
         )
-        return found
+        mantissas, exponents = np.frexp(shares)
+        return ids, np.ldexp(np.round(np.ldexp(mantissas, 40)), exponents - 40)
 
     def degree(self, concept: int) -> int:
         """Number of links of `concept`, whatever their weight."""

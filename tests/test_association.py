@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -132,3 +133,14 @@ def test_the_kernel_takes_an_empty_view() -> None:
         np.zeros((5, 1)), np.zeros((5, 1), np.uint32),
     )  # fmt: skip
     assert (ids.tolist(), shares.tolist()) == ([], [])
+
+
+def test_equal_shares_are_equal_in_any_order_of_writing() -> None:
+    notes = [["c8", "c6", "c0"], ["c4", "c6", "c5"], ["c2", "c1", "c0"], ["c7", "c1"],
+             ["c5", "c8", "c0"]]  # fmt: skip
+    told = set()
+    for order in itertools.permutations(range(5)):
+        mem = fa.Memory()
+        mem.write_batch({"text": "x", "concepts": notes[i]} for i in order)
+        told.add(tuple((one.concept, one.weight) for one in mem.associate(["c0", "c1"])))
+    assert len(told) == 1
