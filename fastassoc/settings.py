@@ -416,7 +416,8 @@ class BridgeRule(_Named):
                 _sound(good, f"found {value!r}, expected a whole number from 1 to 10000.", f.name)
             else:
                 _finite(f.name, value, -1e3 if f.name.startswith("sure_") else 0.0, 1e6)
-        for name in ("flat_share", "closed", "closed_links"):
+        _finite("flat_share", self.flat_share, 0.01, 0.99)  # each side can answer alone
+        for name in ("closed", "closed_links"):
             _finite(name, getattr(self, name), 0.0, 1.0)
         for name in ("saturation", "gate_width", "closed_width"):
             _finite(name, getattr(self, name), 1e-9, 1e6)

@@ -344,7 +344,8 @@ class Reading:
             df = self.concept_df[concept]
             if concept not in self.named and df <= self.c["max_df"] and df <= self.cap:
                 out["concept", concept] = df**-0.5
-        rich = bool(note.subjects) and len(self.mentions[h]) >= self.c["rich_concepts"]
+        specific = sum(self.concept_df[c] <= self.cap for c in self.mentions[h])
+        rich = bool(note.subjects) and specific >= self.c["rich_concepts"]
         for stem in note.stems:
             df = self.stem_df[stem]
             if stem in self.asked or df < 2 or df > self.c["max_df"] or df > self.cap:

@@ -260,14 +260,20 @@ class World:
         sources = {ids[i] for i in {*answer.seeds, *answer.spread, *answer.picks}}
         sources |= {ids[i] for i in answer.link_sources.values()}
         reached: set[str] = {*asked.concepts, *(asked.said or ()), *sources}
-        over, said = [], []
-        for step in hit.path:
+        over, said, words = [], [], set()
+        # its own ways first, then how the note that lent it most was named, then that link
+        own = 1 + max((i for i, step in enumerate(hit.path[:-1]) if step.target == hit.id),
+                      default=-1)  # fmt: skip
+        if not hit.parts.get("links"):
+            own = len(hit.path)
+        for number, step in enumerate(hit.path):
             if step.layer == "says":
                 note, word = sorted((step.source, step.target), key=lambda end: end not in ids)
                 assert word in store.notes[ids.index(note)].stems
-                assert step.source in (*reached, *asked.stems, *said)
+                assert step.source in (*reached, *asked.stems, *words)
                 if step.source == note:
-                    said.append(word)
+                    words.add(word)
+                    said += [word] if number < own else []
                 reached.add(note)
                 continue
             a, b = fold_name(step.source), fold_name(step.target)
@@ -281,17 +287,23 @@ class World:
                 assert (a, b) == (ids[answer.link_sources[place]], hit.id)
             else:
                 note, concept = (a, b) if a in ids else (b, a)
-                assert concept in mentions[note]
-                if a in ids:
+                assert concept in mentions[note] or (b == note and concept in self.own(note))
+                if a in ids and number < own:
                     over.append(b)
             reached.add(b)
         if hit.path:
             assert hit.path[-1].target == hit.id
         lent = [step.source for step in hit.path if step.layer == "note"]
         assert len(lent) == bool(hit.parts.get("links"))
-        cues = [step for step in hit.path if step.layer == "cue"]
+        if lent and len(hit.path) == own + 1:  # nothing that was asked names the lender
+            lender = store.notes[ids.index(lent[0])]
+            assert not set(lender.stems) & set(asked.stems)
+            assert not mentions[lent[0]] & set(asked.concepts)
+        elif lent:
+            assert hit.path[-2].target == lent[0]
+        cues = [step for step in hit.path[:own] if step.layer == "cue"]
         assert bool(cues) == (hit.parts.get("taught", 0.0) > 0.0)
-        taught = [step.target for step in hit.path if step.layer == "concept"]
+        taught = [step.target for step in hit.path[:own] if step.layer == "concept"]
         assert bool(taught) == (hit.parts.get("taught concepts", 0.0) > 0.0)
         if hit.source == "association":
             assert set(taught) <= set(hit.via)
@@ -304,10 +316,10 @@ class World:
             (-share, name) for (kind, name), share in by_term.items() if kind == "concept"
         )
         assert over == [name for _, name in terms[:3]]
-        words = sorted(
+        spoken = sorted(
             (-share, name) for (kind, name), share in by_term.items() if kind == "stem" and share
         )
-        assert said == ([] if over else [name for _, name in words[:3]])
+        assert said == ([] if over else [name for _, name in spoken[:3]])
         if hit.source == "association":
             assert hit.path or asked.vector is not None
 

@@ -97,14 +97,15 @@ class World:
         return (*asked, self.allowed, self.sums)
 
     def ways(self, row: int) -> dict[tuple[str, int], float]:
-        out = {}
+        out, specific = {}, 0
         for c in self.mentions[row] if self.live[row] else ():
             df = sum(
                 live and c in held for live, held in zip(self.live, self.mentions, strict=True)
             )
+            specific += df <= self.rule.hub
             if c not in self.asked and df <= self.rule.most:
                 out["concept", c] = df**-0.5
-        rich = self.live[row] and self.subjects[row] and len(self.mentions[row]) >= self.rule.rich
+        rich = self.live[row] and self.subjects[row] and specific >= self.rule.rich
         for s in self.stems[row]:
             df = sum(live and s in held for live, held in zip(self.live, self.stems, strict=True))
             if s not in self.asked_stems and 2 <= df <= self.rule.most:

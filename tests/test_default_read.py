@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastassoc as fa
+from fastassoc.errors import InvalidInput
 
 WORKED: list[dict[str, Any]] = [  # texts that do not say what the notes are about
     {"id": "a", "text": "The gateway gave up.", "concepts": ["timeout", "deploy"]},
@@ -388,3 +389,62 @@ def test_a_read_changes_nothing() -> None:
     first, position = mem.read(ASKED), mem.position
     assert mem.read(ASKED).to_dicts() == first.to_dicts()
     assert mem.position == position
+
+
+@pytest.mark.parametrize("rank", ["bridge", "ppr", "retention"])
+def test_a_way_over_notes_begins_at_what_the_query_named(rank: str) -> None:
+    mem = fa.Memory(settings=fa.Settings(extract=False))
+    mem.write("anna here", id="n0")
+    mem.write("lamp", id="n1")
+    mem.write("timeout here", id="c0", concepts=["cache"])
+    mem.write("elsewhere", id="c1", concepts=["cache"])
+    mem.link("n0", "n1", 0.8)
+    for query, wanted in {
+        "anna": [("anna", "n0", "says"), ("n0", "n1", "note")],
+        "timeout": [("timeout", "c0", "says"), ("c0", "cache", "carries"),
+                    ("cache", "c1", "carries")],
+    }.items():  # fmt: skip
+        hits = {hit.id: hit for hit in mem.read(query, rank=rank)}
+        if rank == "retention" and query == "timeout":
+            continue  # it follows links, no concepts of notes
+        hit = hits[wanted[-1][1]]
+        assert [(step.source, step.target, step.layer) for step in hit.path] == wanted
+
+
+def test_two_notes_that_are_linked_tell_no_circle() -> None:
+    mem = fa.Memory(settings=fa.Settings(extract=False))
+    mem.write("lamp house", id="n0")
+    mem.write("anna 1999", id="n1", concepts=["of"])
+    mem.write("anna lamp", id="n2", concepts=["of"])
+    mem.link("n0", "n1", 0.8)
+    ways = {hit.id: hit.path for hit in mem.read("1999 anna")}
+    for way in ways.values():
+        first = [step.source for step in way][:1]
+        assert first == [] or first[0] in ("anna", "1999", "of")
+
+
+def test_a_concept_on_every_note_makes_no_note_rich() -> None:
+    """Words weigh otherwise where a titled note has four concepts: a hub is none of them."""
+    found = []
+    for hub in ([], ["everything"]):
+        mem = fa.Memory(settings=fa.Settings(extract=False))
+        rows = [
+            ("a", "Zorro wrote the zebra parser in a cellar.", ["c1", "c2"], ["Zorro"]),
+            ("b", "The cellar lies under Oslo.", ["c9"], ["Cellar X"]),
+            ("d", "Her desk.", ["c7", "k"], ["D"]),
+            *((f"f{i}", f"filler text {i}", [f"f{i}"], [f"S{i}"]) for i in range(40)),
+        ]
+        for note, text, concepts, subjects in rows:
+            mem.write(text, id=note, concepts=[*concepts, *hub], subjects=subjects)
+        found.append([(hit.id, hit.rank_score) for hit in mem.read("zebra parser")])
+    assert found[0] == found[1]
+
+
+def test_a_question_of_words_is_answered_whatever_vectors_count() -> None:
+    mem = fa.Memory()
+    mem.write("one two zebra", id="a")
+    for share in (0.0, 1.0):
+        with pytest.raises(InvalidInput, match=r"bridge_flat_share|flat_share"):
+            mem.configure(bridge_flat_share=share)
+    mem.configure(bridge_flat_share=0.99)
+    assert ids(mem.read("zebra")) == ["a"]

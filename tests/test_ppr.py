@@ -148,8 +148,8 @@ def test_walks_begin_at_flat_notes_and_go_over_links_between_notes() -> None:
     recall = mem.read("n4", rank="ppr")
     assert [hit.id for hit in recall] == ["n4", "n3", "n2", "n1", "n0"]
     steps = [(step.source, step.target, step.layer) for step in recall[1].path]
-    assert steps == [("n4", "n3", "note")]
-    assert recall[1].path[0].weight == 0.5
+    assert steps == [("n4", "n4", "says"), ("n4", "n3", "note")]  # by the word, then the link
+    assert recall[1].path[1].weight == 0.5
     assert recall[1].source == "association"
     mem.configure(**{"note_links.threshold": 0.6})
     assert [hit.id for hit in mem.read("n4", rank="ppr")] == ["n4"]

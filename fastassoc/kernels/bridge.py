@@ -264,6 +264,16 @@ def _concepts_from(
 
 
 @inline
+def _specific(index: Index, rule: Reach, scan: Whole) -> int:
+    """How many concepts a scan has that are no hubs."""
+    lists, used = index.mentions, 0
+    for at in range(lists.ptr[scan], lists.ptr[scan + 1]):
+        df = size_of(lists.indptr, lists.tail, lists.late, index.void, lists.flat[at])
+        used += 1 if df <= rule.hub else 0
+    return used
+
+
+@inline
 def _stems_from(
     index: Index,
     rule: Reach,
@@ -275,7 +285,7 @@ def _stems_from(
     scan = np.int64(index.scan_of[row])
     rich = False
     if scan >= 0 and index.subjects.ptr[row + 1] > index.subjects.ptr[row]:
-        rich = index.mentions.ptr[scan + 1] - index.mentions.ptr[scan] >= rule.rich
+        rich = _specific(index, rule, scan) >= rule.rich
     ids = np.empty(stop - first, np.uint32)
     weights = np.empty(stop - first, np.float64)
     used = 0

@@ -314,24 +314,34 @@ class Ways:
         self.reached: dict[int, float] = dict.fromkeys(board.asked, 1.0)
 
     def tell(self, made: Mapping[int, Parts]) -> dict[int, list[Way]]:
-        """How the question led to notes: over its own concepts, or by a seed over what it names.
+        """How the question led to notes: by themselves, and by the note that lent them most."""
+        lenders = {row: self._board.lender(row) for row, parts in made.items() if "links" in parts}
+        own = self._own(list(dict.fromkeys([*made, *lenders.values()])))
+        ways = {row: list(own[row]) for row in made}
+        if lenders:
+            asked_in = self._asked_in(list(lenders.values()))
+            for row, lender in lenders.items():
+                named = self._to_source(lender, asked_in[lender]) or own[lender]
+                ways[row] += [*named, ("note", lender, row)]
+        return ways
+
+    def _own(self, rows: Sequence[int]) -> dict[int, list[Way]]:
+        """Ways over the question's own concepts, or by a seed over what it names.
 
         Of the concepts that the seed leads over, the three with the largest shares of L; of its
         words where there is none. Equals by name, for numbers come from history.
         """
         board = self._board
         key = board.view.vocabulary.key
-        led = self._seeds.to(list(made)) if made else {}
-        asked_in = self._asked_in([*made, *led.values()])
+        led = self._seeds.to(rows) if rows else {}
+        asked_in = self._asked_in([*rows, *led.values()])
         taught = self._learned.shares
         ways: dict[int, list[Way]] = {}
-        for row, parts in made.items():
+        for row in rows:
             way = ways[row] = [("into", c, row) for c in asked_in[row]]
             way += self._learned.way(row)
             for concept in (a for kind, a, _ in way if kind == "into" and a in taught):
                 self.reached[concept] = max(taught[concept], self.reached.get(concept, 0.0))
-            if parts.get("links"):
-                way.append(("note", board.lender(row), row))
         if not led:
             return ways
         ids, shares, ptr, are_stems = kernels.strongest(

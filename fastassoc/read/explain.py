@@ -14,13 +14,15 @@ from fastassoc.links import Link
 from fastassoc.notes import DEFAULT_IMPORTANCE
 from fastassoc.query import Query
 from fastassoc.read.merge import Placed, absolute
-from fastassoc.read.ranks import Scored
+from fastassoc.read.ranks import Scored, Way
 from fastassoc.read.scan import Scan
 from fastassoc.settings import LinkRule, Settings
 from fastassoc.state import StateView
 from fastassoc.times import moment
 
 __all__ = ["explain"]
+
+FROM_NOTE, TO_NOTE = ("out of", "to word", "note"), ("into", "word", "note", "cue")
 
 
 def explain(
@@ -84,6 +86,7 @@ class Paths:
         self, view: StateView, settings: Settings, found: Scan, scored: Scored, now: int
     ) -> None:
         self._view = view
+        self._found = found
         self._scored = scored
         self._settings = settings
         self._now = now
@@ -115,7 +118,7 @@ class Paths:
     def path(self, one: Placed, through: Sequence[int]) -> list[Step]:
         """From what the query named to the note, over concepts, then over notes."""
         if self._scored.way is not None:
-            return [self._taken(*step) for step in self._scored.way(one.row)]
+            return self._led(self._scored.way(one.row))
         note = self._note(one.row)
         path: list[Step] = []
         for concept in (*(c for c in one.concepts if c in self.named), *through):
@@ -126,6 +129,18 @@ class Paths:
             steps = walk.path(one.row)
             path += self._to_seed(steps[0][0])
             path += [self._step(a, b, "note") for a, b in steps]
+        return path
+
+    def _led(self, way: Sequence[Way]) -> list[Step]:
+        """A way over notes and concepts alike; before a note that it leaves, how that was named."""
+        path: list[Step] = []
+        known: set[int] = set()  # notes that it came to
+        for kind, a, b in way:
+            if kind in FROM_NOTE and a not in known:
+                path += self._to_seed(a)
+            if kind in TO_NOTE:
+                known.add(b)
+            path.append(self._taken(kind, a, b))
         return path
 
     def _taken(self, kind: str, a: int, b: int) -> Step:
@@ -154,11 +169,20 @@ class Paths:
         return links
 
     def _to_seed(self, row: int) -> list[Step]:
-        """How the query named the note that a walk began at: by the first concept, if by any."""
+        """How the query named a note: itself, by a concept, else by its weightiest word, if any."""
+        if row == self._found.like:
+            return []
         for concept in self._view.notes.table.concepts_of(row)[0].tolist():
             if concept in self.named:
                 return [carries(self._concept(concept), self._note(row))]
-        return []
+        text, terms = self._view.text, self._found.asked.ids
+        if text is None or not len(terms):
+            return []
+        options = self._settings.bm25_k1, self._settings.bm25_b
+        weights = text.weights_of(np.array([row]), self._found.asked, *options)[0]
+        if not weights.any():
+            return []
+        return [said(text.stem(int(terms[weights.argmax()])), self._note(row))]
 
     def _step(self, a: int, b: int, layer: str) -> Step:
         """A link of a layer with its weights as they are now."""
