@@ -318,3 +318,22 @@ def test_a_file_is_no_folder_to_fill(no_work: dict[str, str], tmp_path: Path, na
 def test_two_outputs_are_not_one_file(no_work: dict[str, str], tmp_path: Path) -> None:
     words = ("bench", "quality", "--data", "{data}", "--json", "{to}", "--html", "{to}")
     assert "twice" in refused(no_work, words, tmp_path / "r")
+
+
+@pytest.mark.parametrize("name", sorted({*OUTPUTS} - {"ingest --rejects-file"}))
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no folder that takes nothing")
+def test_a_folder_that_takes_nothing_is_told_before_the_work(
+    no_work: dict[str, str], name: str
+) -> None:
+    """Rights do not tell: root may write everywhere, and still makes nothing in /proc."""
+    said = refused(no_work, OUTPUTS[name], Path("/proc/fastassoc"))
+    assert "nothing can be made in /proc" in said
+
+
+def test_looking_where_output_goes_leaves_nothing_behind(tmp_path: Path) -> None:
+    from fastassoc.cli.outputs import check_files, check_trees
+
+    (tmp_path / "there").write_text("kept")
+    check_files(str(tmp_path / "r.json"), str(tmp_path / "there"))
+    check_trees(tmp_path, tmp_path / "a" / "b")
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("there", "kept")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 from fastassoc.errors import InvalidInput
@@ -26,8 +27,10 @@ def check_files(*files: str | None) -> None:
             raise InvalidInput(f"{path}: found a folder, expected a file to write.")
         if not path.absolute().parent.is_dir():
             raise InvalidInput(f"{path}: its folder is not there.")
-        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        if path.exists() and not os.access(path, os.W_OK):
             raise InvalidInput(f"{path}: it may not be written.")
+        if not os.path.lexists(path):
+            _try(path, path.absolute().parent)
     for path in paths:
         if sum(os.path.realpath(path) == os.path.realpath(other) for other in paths) > 1:
             raise InvalidInput(f"{path}: named twice, and one output would overwrite the other.")
@@ -43,5 +46,13 @@ def check_trees(*folders: str | Path | None) -> None:
         if not found.is_dir():
             place = "it" if found == path else str(found)
             raise InvalidInput(f"{path}: {place} is a file, expected a folder.")
-        if not os.access(found, os.W_OK):
-            raise InvalidInput(f"{path}: {found} may not be written.")
+        _try(path, found)
+
+
+def _try(path: Path, folder: Path) -> None:
+    """Make something in a folder, and remove it: rights alone do not tell whether that works."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".fastassoc-", dir=folder):
+            pass
+    except OSError as error:
+        raise InvalidInput(f"{path}: nothing can be made in {folder} ({error.strerror}).") from None
