@@ -337,3 +337,18 @@ def test_looking_where_output_goes_leaves_nothing_behind(tmp_path: Path) -> None
     check_files(str(tmp_path / "r.json"), str(tmp_path / "there"))
     check_trees(tmp_path, tmp_path / "a" / "b")
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("there", "kept")]
+
+
+@pytest.mark.parametrize("option", ["--part", "--only"])
+@pytest.mark.parametrize("value", [",", "", " , "])
+def test_a_list_of_no_names_is_wrong_usage(
+    no_work: dict[str, str], run: Run, option: str, value: str
+) -> None:
+    said = run("bench", "quality", "--data", no_work["data"], option, value, code=2).output
+    assert option in said
+    assert "no name" in said
+
+
+@pytest.mark.parametrize("option", ["--rank", "--threads", "--batch", "--recall-floor"])
+def test_a_list_of_no_names_is_wrong_usage_of_latency_too(run: Run, option: str) -> None:
+    assert option in run("bench", "latency", "--notes", "9", option, ",", code=2).output

@@ -102,7 +102,7 @@ def quality(
         )
     if questions is not None and not store:
         raise click.UsageError("--questions needs the store that they are asked of: --store PATH.")
-    wanted = names_of(parts)
+    wanted, sets_named = names_of(parts, "--part"), names_of(only, "--only")
     unknown = [name for name in wanted if name not in PARTS]
     if unknown:
         raise click.BadParameter(
@@ -118,7 +118,7 @@ def quality(
         questions=questions,
         store=store if questions is not None else None,
         embedder=embedder,
-        only=names_of(only),
+        only=sets_named,
         parts=wanted,
         limit=limit,
         seed=seed,

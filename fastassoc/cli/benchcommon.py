@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from fastassoc.cli.common import App, every_so_often, plain
 
 if TYPE_CHECKING:
@@ -16,10 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["names_of", "work_progress", "write_json", "write_page"]
 
 
-def names_of(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Names that were given one by one or parted by commas."""
-    split = (name.strip() for one in given for name in one.split(","))
-    return tuple(dict.fromkeys(name for name in split if name))
+def names_of(given: tuple[str, ...], option: str) -> tuple[str, ...]:
+    """Names that were given one by one or parted by commas; an option of none is refused."""
+    names: dict[str, None] = {}
+    for one in given:
+        found = [name for name in map(str.strip, one.split(",")) if name]
+        if not found:
+            raise click.BadParameter(f"found no name in {one!r}.", param_hint=option)
+        names.update(dict.fromkeys(found))
+    return tuple(names)
 
 
 def write_json(app: App, file: str | None, report: dict[str, Any]) -> None:

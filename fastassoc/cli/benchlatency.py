@@ -118,7 +118,7 @@ def latency(
         store=named,
         notes=10_000 if notes is None else notes,
         dim=dim or 0,
-        ranks=names_of(ranks),
+        ranks=names_of(ranks, "--rank"),
         threads=_numbers(threads, "--threads") or (1, 2),
         batches=_numbers(batches, "--batch") or (1, 64),
         reads=reads,
@@ -152,7 +152,7 @@ def latency(
 
 def _numbers(given: tuple[str, ...], option: str) -> tuple[int, ...]:
     """Whole numbers, parted by commas."""
-    names = names_of(given)
+    names = names_of(given, option)
     if not all(name.isascii() and name.isdigit() for name in names):
         raise click.BadParameter(
             f"found {', '.join(given)!r}, expected whole numbers parted by commas.",
@@ -163,7 +163,7 @@ def _numbers(given: tuple[str, ...], option: str) -> tuple[int, ...]:
 
 def _shares(given: tuple[str, ...]) -> tuple[float, ...]:
     try:
-        return tuple(map(float, names_of(given)))
+        return tuple(map(float, names_of(given, "--recall-floor")))
     except ValueError:
         raise click.BadParameter(
             f"found {', '.join(given)!r}, expected numbers from 0 to 1 parted by commas.",
