@@ -463,7 +463,7 @@ def test_systems_follow_the_ranks_that_there_are() -> None:
     names = {one.name for one in usable(SYSTEMS, True)}
     assert {"dense", "bm25", "fusion", "hybrid", "counts", "links"} <= names
     assert ("ppr" in names) == ("ppr" in RANKS)
-    assert ("bridge" in names) == ("bridge" in RANKS)
+    assert ("bridge-default" in names) == ("bridge" in RANKS)
     without = {one.name for one in usable(SYSTEMS, False)}
     assert not without & {"dense", "fusion", "hybrid"}
     assert fields_of({"hop_factor": 1.0, "no such": 2}) is None

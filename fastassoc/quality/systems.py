@@ -59,23 +59,24 @@ class Answer(NamedTuple):
     recall: fa.Recall | None
 
 
+DEFAULT = "bridge-default"  # what a read is where nothing else is asked for
 PLAIN = {"cover": False}
 NO_STEMS = {"stem": 0.0, "capital_stem": 0.0, "plain_stem": 0.0}
 SYSTEMS = (
     System("dense", "dense: the vector alone", "flat", text=False),
     System("bm25", "BM25: the text alone", "flat", vector=False),
-    System("fusion", "rank fusion of both", "flat", how="fusion"),
+    System("fusion", "fusion of both by rank", "flat", how="fusion"),
     System("hybrid", "hybrid sum (flat)", "flat"),
     System("counts", "counts of links", "counts", vector=False),
-    System("ppr", "personalised PageRank", "ppr"),
-    System("links", "associations alone", "bridge", changes=PLAIN, how="links"),
-    System("links", "associations, by counts", "counts", vector=False, how="links"),
-    System("bridge", "bridge, no covering pick", "bridge", changes=PLAIN),
-    System("cover", "bridge, the default", "bridge", changes={"cover": True}),
+    System("ppr", "ppr: personalised PageRank", "ppr"),
+    System("links", "links: associations alone", "bridge", changes=PLAIN, how="links"),
+    System("links", "links: associations, by counts", "counts", vector=False, how="links"),
+    System("bridge-no-cover", "bridge, no covering pick", "bridge", changes=PLAIN),
+    System(DEFAULT, "bridge, the default", "bridge", changes={"cover": True}),
 )
 ABLATIONS = tuple(
     System(
-        f"cover-{name}",
+        f"{DEFAULT}-{name}",
         f"  {title}",
         "bridge",
         vector=name != "text",
@@ -83,13 +84,13 @@ ABLATIONS = tuple(
     )
     for name, title, changes in (
         ("text", "without the vector", {}),
-        ("pin", "without the pin", {"pin": False}),
-        ("neighbours", "without note links", {"link_share": 0.0}),
-        ("subjects", "without subject weight", {"subject_weight": 0.0}),
-        ("stems", "without stems", NO_STEMS),
-        ("crossing", "without the bridge", {"weight": 0.0}),
-        ("seeds", "with one spread seed", {"spread_seeds": 1}),
-        ("closed", "with all of the base in look-ups", {"closed": 1.0}),
+        ("no-pin", "without the pin", {"pin": False}),
+        ("no-note-links", "without note links", {"link_share": 0.0}),
+        ("no-subjects", "without subject weight", {"subject_weight": 0.0}),
+        ("no-stems", "without stems", NO_STEMS),
+        ("no-bridge", "without the bridge", {"weight": 0.0}),
+        ("one-seed", "with one spread seed", {"spread_seeds": 1}),
+        ("whole-base", "with all of the base in look-ups", {"closed": 1.0}),
     )
 )
 
@@ -104,7 +105,7 @@ def usable(systems: tuple[System, ...], vectors: bool) -> list[System]:
         fields = fields_of(one.changes)
         if one.rank not in RANKS or (fields is None and one.changes is not PLAIN):
             continue
-        if not vectors and (not one.text or one.name in {"fusion", "hybrid", "cover-text"}):
+        if not vectors and (not one.text or one.name in {"fusion", "hybrid", f"{DEFAULT}-text"}):
             continue
         changed = System(one.name, one.title, one.rank, one.text, one.vector, fields or {}, one.how)
         found.setdefault(one.name, changed)
@@ -114,7 +115,7 @@ def usable(systems: tuple[System, ...], vectors: bool) -> list[System]:
 def best_of(systems: list[System]) -> System:
     """The best of what there is by design: the last of these that is usable."""
     by_name = {one.name: one for one in systems}
-    order = ("counts", "bm25", "hybrid", "bridge", "cover")
+    order = ("counts", "bm25", "hybrid", "bridge-no-cover", DEFAULT)
     return [by_name[name] for name in order if name in by_name][-1]
 
 
