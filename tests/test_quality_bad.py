@@ -92,7 +92,7 @@ WRONG: dict[str, Any] = {
 @pytest.mark.parametrize("key", WRONG)
 def test_what_musique_rows_cannot_be(tmp_path: Path, key: str) -> None:
     for value in WRONG[key]:
-        path = lines(tmp_path / "m.jsonl", musique(), musique(**{key: value}))
+        path = lines(tmp_path / "m.jsonl", musique(id="first"), musique(**{key: value}))
         with pytest.raises(InvalidInput) as caught:
             load_multihop("m", path)
         assert f"{path}, line 2" in str(caught.value), value
@@ -103,7 +103,7 @@ def test_the_paragraph_that_is_wrong_is_named(tmp_path: Path) -> None:
     row = musique()
     row["paragraphs"].append(row["paragraphs"][0] | {"is_supporting": "false"})
     path = tmp_path / "m.json"
-    path.write_text(json.dumps([musique(), row]))
+    path.write_text(json.dumps([musique(id="first"), row]))
     with pytest.raises(InvalidInput) as caught:
         load_multihop("m", path)
     assert f"{path}, item 1, paragraph 1: found 'false', expected true or false" in str(
@@ -137,7 +137,7 @@ def test_what_may_be_absent_is_absent_when_it_is_null(tmp_path: Path) -> None:
     ],
 )
 def test_what_hotpotqa_and_2wiki_rows_cannot_be(tmp_path: Path, key: str, value: Any) -> None:
-    path = lines(tmp_path / "m.jsonl", hotpot(), hotpot(**{key: value}))
+    path = lines(tmp_path / "m.jsonl", hotpot(_id="first"), hotpot(**{key: value}))
     with pytest.raises(InvalidInput, match=f"m.jsonl, line 2.*{key}"):
         load_multihop("m", path)
 
@@ -166,7 +166,7 @@ def test_what_hotpotqa_and_2wiki_rows_cannot_be(tmp_path: Path, key: str, value:
 )
 def test_what_dialogues_cannot_be(tmp_path: Path, key: str, value: Any) -> None:
     path = tmp_path / "talks.json"
-    path.write_text(json.dumps([talk(), talk(**{key: value})]))
+    path.write_text(json.dumps([talk(sample_id="first"), talk(**{key: value})]))
     with pytest.raises(InvalidInput) as caught:
         load_dialogues("m", path)
     said = str(caught.value)
@@ -305,7 +305,7 @@ def test_own_questions_may_have_numbers_for_ids(tmp_path: Path) -> None:
 
 def test_a_bad_set_is_told_and_the_others_measured(tmp_path: Path) -> None:
     lines(tmp_path / "good" / "m.jsonl", musique())
-    bad = lines(tmp_path / "torn" / "m.jsonl", musique(), musique(question=TORN))
+    bad = lines(tmp_path / "torn" / "m.jsonl", musique(id="first"), musique(question=TORN))
     table = beir(tmp_path / "beir", judged="q\td\udcff\t1\n") / "qrels" / "test.tsv"
     report, _, _ = run(Options(data=tmp_path, embedder="none", parts=("reads",)))
     assert [one["name"] for one in report["sets"]] == ["good"]
@@ -321,7 +321,7 @@ def test_an_empty_file_is_said_to_be_empty(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidInput, match=r"m.json: .*empty"):
         run(Options(data=path, embedder="none"))
     (tmp_path / "m.jsonl").write_text("")
-    with pytest.raises(InvalidInput, match=r"m.json: empty, skipped\.; .*m.jsonl: empty, skipped"):
+    with pytest.raises(InvalidInput, match=r"m.json: empty, skipped\.\n.*m.jsonl: empty, skipped"):
         run(Options(data=tmp_path, embedder="none"))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fastassoc.cli.common import App, count, plain
-from fastassoc.quality.sets import NO_CUE, NO_LOOKUP, NO_TAG, NO_WRONG
+from fastassoc.quality.sets import NO_CUE, NO_LOOKUP, NO_TAG, NO_WRONG, told_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,8 +25,9 @@ def show(app: App, report: dict[str, Any]) -> None:
     for one in report["sets"]:
         console.print()
         console.print(Text(plain(one["name"]), style="bold"), Text(_about(one), style="dim"))
-        for reason, many in {**one["left_out"], **one.get("rejected", {})}.items():
-            console.print(Text(f"  left out: {many:,} {plain(reason)}", style="dim"))
+        left = told_of(one["left_out"], one.get("left_out_first", {}))
+        for told in (*left, *told_of(one.get("rejected", {}), {})):
+            console.print(Text(f"  left out: {plain(told)}", style="dim"))
         for part, shown in PARTS.items():
             if part in one:
                 shown(console, one[part], one)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from fastassoc.errors import InvalidInput
 from fastassoc.quality.sets import (
     AskedSet,
+    LeftOut,
+    Once,
     Part,
     Question,
     id_of,
@@ -34,33 +35,43 @@ def load_beir(name: str, folder: Path, *, subjects: bool = True) -> AskedSet:
     InvalidInput
         A file is missing or not of this layout; the message names the line.
     """
-    left_out: Counter[str] = Counter()
+    left_out = LeftOut()
     rows: dict[str, dict[str, Any]] = {}
     for where, row in lines_of(folder / "corpus.jsonl"):
         note, text = id_of(where, row, "_id"), text_of(where, row, "text")
         made = note_of(note, text_of(where, row, "title", ""), text, subjects)
         if not made["text"].strip() or note in rows:
-            left_out["notes without a text, or with an id that came before"] += 1
+            left_out.add(
+                "notes without a text, or with an id that came before", f"{where}: {note!r}"
+            )
             continue
         rows[note] = made
-    judged = _judgements(_split(folder))
+    table = _split(folder)
+    judged = _judgements(table)
     questions = []
+    once = Once("question id")
     for where, row in lines_of(folder / "queries.jsonl"):
         mark, text = id_of(where, row, "_id"), text_of(where, row, "text")
-        wanted = judged.get(mark)
+        once.take(where, mark)
+        wanted = judged.pop(mark, None)
         if wanted is None:
             continue  # of another split
         gold = {note: grade for note, grade in wanted.items() if note in rows and grade > 0}
-        left_out["judgements of notes that the corpus has not"] += sum(
-            n not in rows for n in wanted
-        )
-        if gold and text.strip():
-            questions.append(Question(mark, text, gold))
+        for note in wanted:
+            if note not in rows:
+                left_out.add(
+                    "judgements of notes that the corpus has not",
+                    f"{table}: note {note!r} of question {mark!r}",
+                )
+        if not text.strip():
+            left_out.add("questions without a text", f"{where}: {mark!r}")
+        elif not gold:
+            left_out.add("questions without a relevant note", f"{where}: {mark!r}")
         else:
-            left_out["questions without a relevant note"] += 1
-    return AskedSet(
-        name, "beir", [Part(name, list(rows.values()), questions)], "ndcg@10", +left_out
-    )
+            questions.append(Question(mark, text, gold))
+    for mark in judged:
+        left_out.add("judged questions that queries.jsonl has not", f"{table}: {mark!r}")
+    return AskedSet(name, "beir", [Part(name, list(rows.values()), questions)], "ndcg@10", left_out)
 
 
 def _split(folder: Path) -> Path:
@@ -74,6 +85,7 @@ def _split(folder: Path) -> Path:
 
 def _judgements(path: Path) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
+    once = Once("pair of question and note")
     need_rows(path.stat().st_size, path)
     for number, raw in enumerate(path.read_bytes().splitlines(), 1):
         where = f"{path}, line {number}"
@@ -85,7 +97,10 @@ def _judgements(path: Path) -> dict[str, dict[str, int]]:
         if not line.strip() or (number == 1 and not _grade(cells[-1])):
             continue  # the header
         need(len(cells) == 3 and _grade(cells[2]), where, line, "query id, note id and a grade")
+        once.take(where, (cells[0], cells[1]))
         found.setdefault(cells[0], {})[cells[1]] = int(float(cells[2]))
+    if not found:
+        raise InvalidInput(f"{path}: found no judgement, expected query id, note id and a grade.")
     return found
 
 

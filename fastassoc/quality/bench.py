@@ -87,6 +87,7 @@ def run(
     dict
         The report: JSON values, of the schema that its key ``schema`` names. Under ``failed`` are
         the sets that are not of their layout, each with its ``name`` and the ``reason``.
+        Of a set, ``left_out`` counts by reason, and ``left_out_first`` says where each began.
     list of AskedSet
         The sets that questions were asked of, for run files.
     dict
@@ -109,7 +110,7 @@ def run(
     for one in loaded:
         if isinstance(one, AskedSet):
             sets.append(_measure(one, options, parts, vectors, asked, progress, ranked))
-        elif "associations" in parts:
+        else:
             found = (
                 measure_norms(one, vectors, options.limit, options.seed, progress)
                 if isinstance(one, Norms)
@@ -120,6 +121,7 @@ def run(
                     "name": one.name,
                     "kind": one.kind,
                     "left_out": dict(one.left_out),
+                    "left_out_first": dict(one.left_out.first),
                     "associations": found,
                 }
             )
@@ -158,11 +160,6 @@ def _load(options: Options) -> tuple[Loaded, list[str], list[dict[str, str]]]:
         raise InvalidInput("one's own questions need both: a file of questions and a store.")
     found, skipped = ([], []) if options.data is None else find(options.data)
     names = [one.name for one in found]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InvalidInput(
-            f"{options.data}: several sets are named {', '.join(twice)}: rename one."
-        )
     if options.only:
         missing = sorted(set(options.only) - set(names))
         if missing and options.data is not None:
@@ -172,6 +169,14 @@ def _load(options: Options) -> tuple[Loaded, list[str], list[dict[str, str]]]:
             )
         found = [one for one in found if one.name in options.only]
         skipped = []
+    named = [one.name for one in found]
+    if options.questions is not None:
+        named.append(Path(options.questions).stem)
+    twice = sorted({name for name in named if named.count(name) > 1})
+    if twice:
+        raise InvalidInput(
+            f"{options.data}: several sets are named {', '.join(twice)}: rename one."
+        )
     loaded: Loaded = []
     failed: list[dict[str, str]] = []
     for each in found:
@@ -181,16 +186,33 @@ def _load(options: Options) -> tuple[Loaded, list[str], list[dict[str, str]]]:
             failed.append({"name": each.name, "reason": str(error)})
     if options.questions is not None and options.store is not None:
         loaded.append(load_own(Path(options.questions), options.store))
-    for one in list(loaded):
-        if isinstance(one, AskedSet):
-            for part in one.parts:
+    causes = []
+    kept: Loaded = []
+    for one in loaded:
+        able = _parts_of(one)
+        if isinstance(one, AskedSet) and not one.questions:
+            told = "; ".join(one.left_out.told()) or "it has no question at all"
+            causes.append(f"{one.name}: no question with an answer in it, skipped: {told}.")
+        elif not able & set(options.parts or PARTS):
+            can = ", ".join(part for part in PARTS if part in able)
+            causes.append(f"{one.name}: skipped: of a set of its kind can be measured: {can}.")
+        else:
+            kept.append(one)
+            for part in one.parts if isinstance(one, AskedSet) else ():
                 part.questions = part.questions[: options.limit]
-            if not one.questions:
-                skipped.append(f"{one.name}: no question with an answer in it, skipped.")
-                loaded.remove(one)
-    if not loaded:
-        raise InvalidInput("; ".join(["nothing to measure", *map(not_measured, failed), *skipped]))
-    return loaded, skipped, failed
+    skipped = [*causes, *skipped]
+    if not kept:
+        raise InvalidInput(
+            "\n  ".join(["nothing to measure:", *map(not_measured, failed), *skipped])
+        )
+    return kept, skipped, failed
+
+
+def _parts_of(one: AskedSet | Norms | TagSet) -> set[str]:
+    """What can be measured of a set; one's own store is read as it is, and never changed."""
+    if not isinstance(one, AskedSet):
+        return {"associations"}
+    return {"reads"} if one.store is not None else set(PARTS) - {"associations"}
 
 
 def _embedder(name: str) -> tuple[str | None, list[str]]:
@@ -229,6 +251,7 @@ def _measure(
         "main": asked.main,
         "best": best.name,
         "left_out": dict(asked.left_out),
+        "left_out_first": dict(asked.left_out.first),
         "rejected": {reason: rejected.count(reason) for reason in dict.fromkeys(rejected)},
         "write_seconds": round(sum(place.seconds for place in places), 3),
     }
@@ -236,8 +259,7 @@ def _measure(
     if "reads" in parts:
         every = [*systems, *more]
         out["reads"] = measure_reads(asked, places, every, seed, progress, ranked)
-    if asked.store is not None:
-        return out  # one's own store is read as it is, and never changed
+    parts = [part for part in parts if part in _parts_of(asked)]
     if "lookups" in parts:
         out["lookups"] = measure_lookups(
             places, systems, asked.name, seed, progress, vectors, min(500, options.limit or 500)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from fastassoc.quality.sets import (
     AskedSet,
+    LeftOut,
+    Once,
     Part,
     Question,
     id_of,
@@ -44,21 +45,21 @@ def load_dialogues(name: str, path: Path) -> AskedSet:
     document = whole_of(path)
     need(isinstance(document, list), str(path), document, "a list of dialogues")
     parts: list[Part] = []
-    left_out: Counter[str] = Counter()
+    left_out = LeftOut()
+    once = Once("dialogue")
     for number, one in enumerate(document):
         where = f"{path}, dialogue {number}"
         good = isinstance(one, dict) and isinstance(one.get("conversation"), dict)
         need(good and isinstance(one.get("qa"), list), where, one, "'conversation' and 'qa'")
         title = id_of(where, one, "sample_id", f"dialogue{number}")
+        once.take(where, title)
         rows = _turns(where, one["conversation"], left_out)
         turns = {row["id"] for row in rows}
         parts.append(Part(title, rows, _questions(where, title, one["qa"], turns, left_out)))
     return AskedSet(name, "dialogues", parts, "recall@10", left_out)
 
 
-def _turns(
-    where: str, conversation: dict[str, Any], left_out: Counter[str]
-) -> list[dict[str, Any]]:
+def _turns(where: str, conversation: dict[str, Any], left_out: LeftOut) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     sessions = [key for key in conversation if re.fullmatch(r"session_\d+", key)]
     for session in sorted(sessions, key=lambda key: int(key[8:])):
@@ -71,7 +72,7 @@ def _turns(
             said, caption = (text_of(place, turn, key, "") for key in ("text", "blip_caption"))
             text = f"{text_of(place, turn, 'speaker', '')}: {said}"
             if mark in rows or not (said.strip() or caption.strip()):
-                left_out["turns without a text, or with an id that came before"] += 1
+                left_out.add("turns without a text, or with an id that came before", place)
                 continue
             text += f" [{caption}]" if caption else ""
             rows[mark] = {"id": mark, "text": text, "session": session}
@@ -79,7 +80,7 @@ def _turns(
 
 
 def _questions(
-    where: str, title: str, rows: list[Any], turns: set[str], left_out: Counter[str]
+    where: str, title: str, rows: list[Any], turns: set[str], left_out: LeftOut
 ) -> list[Question]:
     questions = []
     for number, row in enumerate(rows):
@@ -94,13 +95,18 @@ def _questions(
             text = sound_text(place, one, "or a list of texts under 'evidence'")
             ids = re.findall(r"D\d+:\d+", text)
             if ids != [text.strip()]:
-                left_out["evidence texts that are not one id (ids in them count)"] += 1
+                left_out.add(
+                    "evidence texts that are not one id (ids in them count)",
+                    f"{place}: {text!r:.80}",
+                )
             gold.update((turn, 1) for turn in ids if turn in turns)
-            left_out["evidence ids of no turn"] += sum(turn not in turns for turn in ids)
+            for turn in ids:
+                if turn not in turns:
+                    left_out.add("evidence ids of no turn", f"{place}: {turn!r}")
         if not gold:
-            left_out["questions without evidence"] += 1
+            what = f"{evidence!r:.80} under" if "evidence" in row else "no"
+            left_out.add("questions without evidence", f"{place}: found {what} 'evidence'")
             continue
         group = CATEGORIES.get(category, category)
         questions.append(Question(f"{title}-q{number}", asked, gold, group))
-    left_out += Counter()  # without zeros
     return questions

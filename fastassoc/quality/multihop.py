@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fastassoc.quality.sets import (
     AskedSet,
+    LeftOut,
+    Once,
     Part,
     Question,
     id_of,
@@ -51,15 +52,17 @@ def load_multihop(name: str, path: Path, *, subjects: bool = True) -> AskedSet:
     places: dict[tuple[str, str], str] = {}
     rows: list[dict[str, Any]] = []
     questions: list[Question] = []
-    left_out: Counter[str] = Counter()
-    for where, row in lines_of(path):
+    left_out = LeftOut()
+    once = Once("question id")
+    for number, (where, row) in enumerate(lines_of(path)):
         text = text_of(where, row, "question", blank=False)
-        mark = id_of(where, row, "id" if "id" in row else "_id", f"q{len(questions)}")
+        mark = id_of(where, row, "id" if "id" in row else "_id", f"q{number}")
+        once.take(where, mark)
         group = _group(mark, label_of(where, row, "type", ""))
         gold: dict[str, int] = {}
-        for title, body, supports in _passages(where, row):
+        for title, body, supports in _passages(where, row, left_out):
             if not body.strip():
-                left_out["empty passages"] += 1
+                left_out.add("empty passages", f"{where}: {title!r:.80}")
                 continue
             note = places.get((title, body))
             if note is None:
@@ -68,7 +71,7 @@ def load_multihop(name: str, path: Path, *, subjects: bool = True) -> AskedSet:
             if supports:
                 gold[note] = 1
         if not gold:
-            left_out["questions without a supporting passage"] += 1
+            left_out.add("questions without a supporting passage", where)
             continue
         questions.append(Question(mark, text, gold, group))
     return AskedSet(name, "multihop", [Part(name, rows, questions)], "recall@5", left_out)
@@ -79,7 +82,7 @@ def _group(mark: str, kind: str) -> str:
     return hops[0] if hops else kind
 
 
-def _passages(where: str, row: dict[str, Any]) -> Iterator[Passage]:
+def _passages(where: str, row: dict[str, Any], left_out: LeftOut) -> Iterator[Passage]:
     if "paragraphs" in row:
         listed = row["paragraphs"]
         need(isinstance(listed, list), where, listed, "a list under 'paragraphs'")
@@ -94,8 +97,13 @@ def _passages(where: str, row: dict[str, Any]) -> Iterator[Passage]:
         return
     need("context" in row, where, sorted(row), "'paragraphs', or 'context' and 'supporting_facts'")
     facts = _pairs(where, row.get("supporting_facts"), "sent_id", "'supporting_facts'")
-    wanted = {title for title, _ in facts}
-    for title, said in _pairs(where, row["context"], "sentences", "'context'"):
+    wanted = dict.fromkeys(title for title, _ in facts)
+    given = _pairs(where, row["context"], "sentences", "'context'")
+    held = {title for title, _ in given}
+    for title in wanted:
+        if title not in held:
+            left_out.add("supporting titles that 'context' has not", f"{where}: {title!r:.80}")
+    for title, said in given:
         sentences = said if isinstance(said, list) else [said]
         told = f"for each sentence under 'context', {title!r:.40}"
         body = " ".join(sound_text(where, one, told).strip() for one in sentences)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import fastassoc as fa
 from fastassoc.errors import InvalidInput
 from fastassoc.quality.sets import (
     AskedSet,
+    LeftOut,
+    Once,
     Part,
     Question,
     id_of,
@@ -32,23 +33,26 @@ def load_own(path: Path, store: str) -> AskedSet:
         A row is not of this layout, or no question names a note of the store.
     """
     questions: list[Question] = []
-    left_out: Counter[str] = Counter()
+    left_out = LeftOut()
+    once = Once("question id")
     with fa.open(store, create=False, read_only=True) as mem:
-        for where, row in lines_of(path):
+        for number, (where, row) in enumerate(lines_of(path)):
             text = text_of(where, row, "question", blank=False)
             named = row.get("gold")
             need(isinstance(named, list), where, named, "a list of note ids under 'gold'")
             gold = [id_of(where, {"gold": note}, "gold") for note in named or ()]
-            mark = id_of(where, row, "id", f"q{len(questions)}")
+            mark = id_of(where, row, "id", f"q{number}")
+            once.take(where, mark)
             group = label_of(where, row, "group", "")
             known = {note: 1 for note in gold if note in mem}
-            left_out["gold ids that the store has not"] += len(set(gold)) - len(known)
+            for note in dict.fromkeys(gold):
+                if note not in known:
+                    left_out.add("gold ids that the store has not", f"{where}: {note!r}")
             if not known:
-                left_out["questions without a note that the store has"] += 1
+                left_out.add("questions without a note that the store has", where)
                 continue
             questions.append(Question(mark, text, known, group))
     if not questions:
-        raise InvalidInput(f"{path}: no question names a note of {store}: check the ids in 'gold'.")
-    return AskedSet(
-        path.stem, "own", [Part(path.stem, [], questions)], "recall@5", +left_out, store
-    )
+        told = "; ".join(left_out.told())
+        raise InvalidInput(f"{path}: no question names a note of {store}: left out: {told}.")
+    return AskedSet(path.stem, "own", [Part(path.stem, [], questions)], "recall@5", left_out, store)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastassoc.plural import count
 from fastassoc.quality.measures import MEASURES
-from fastassoc.quality.sets import NO_CUE, NO_LOOKUP, NO_TAG, NO_WRONG, not_measured
+from fastassoc.quality.sets import NO_CUE, NO_LOOKUP, NO_TAG, NO_WRONG, not_measured, told_of
 from fastassoc.quality.sheet import document, soft, table
 from fastassoc.quality.svg import bars, histograms
 
@@ -47,7 +47,7 @@ def _body(report: dict[str, Any]) -> Iterator[str]:
         yield soft(sentence)
     for one in report["sets"]:
         yield f"<h2>{escape(one['name'])}</h2>"
-        left = "; ".join(f"{reason}: {many}" for reason, many in one["left_out"].items())
+        left = "; ".join(told_of(one["left_out"], one.get("left_out_first", {})))
         about = ""
         if "notes" in one:
             about = f"{count(one['notes'], 'note')}, {count(one['questions'], 'question')}. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ __all__ = [
     "NO_TAG",
     "NO_WRONG",
     "AskedSet",
+    "LeftOut",
     "Norms",
+    "Once",
     "Part",
     "Question",
     "TagSet",
@@ -31,11 +33,69 @@ __all__ = [
     "note_of",
     "sound_text",
     "text_of",
+    "told_of",
     "whole_of",
 ]
 
 LONGEST_NAME = 256  # bytes that the name of a concept may have
 LONGEST_ID = 512  # bytes
+
+
+class LeftOut(Counter[str]):
+    """What was skipped: how many by reason, and under ``first`` where each reason began.
+
+    Examples
+    --------
+    >>> left = LeftOut()
+    >>> left.add("empty passages", "a.jsonl, line 2")
+    >>> left.add("empty passages", "a.jsonl, line 7")
+    >>> left.told()
+    ['empty passages: 2 (first: a.jsonl, line 2)']
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: dict[str, str] = {}
+
+    def add(self, reason: str, where: str) -> None:
+        """Count one."""
+        self[reason] += 1
+        self.first.setdefault(reason, where)
+
+    def told(self) -> list[str]:
+        """A few words about each reason."""
+        return told_of(self, self.first)
+
+
+def told_of(left_out: Mapping[str, int], first: Mapping[str, str]) -> list[str]:
+    """A few words about each reason that something was left out for."""
+    return [
+        f"{reason}: {many:,}" + (f" (first: {first[reason]})" if reason in first else "")
+        for reason, many in left_out.items()
+    ]
+
+
+class Once:
+    """Where each id of a file stands, so that none comes twice.
+
+    Examples
+    --------
+    >>> once = Once("id")
+    >>> once.take("a.jsonl, line 1", "q1")
+    >>> once.take("a.jsonl, line 4", "q1")
+    Traceback (most recent call last):
+    fastassoc.errors.InvalidInput: a.jsonl, line 4: found the id 'q1' again, after a.jsonl, line 1.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._places: dict[object, str] = {}
+
+    def take(self, where: str, mark: object) -> None:
+        """Refuse an id that came before."""
+        before = self._places.setdefault(mark, where)
+        if before is not where:
+            raise InvalidInput(f"{where}: found the {self._what} {mark!r} again, after {before}.")
 
 
 @dataclass(frozen=True)
@@ -76,7 +136,7 @@ class AskedSet:
     parts : list of Part
     main : str
         The measure that the set is known by.
-    left_out : Counter of str
+    left_out : LeftOut
         What was skipped, by reason.
     store : str or None
         The folder of the store that is asked, where the notes are there already.
@@ -86,7 +146,7 @@ class AskedSet:
     kind: str
     parts: list[Part]
     main: str = "recall@5"
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: LeftOut = field(default_factory=LeftOut)
     store: str | None = None
 
     @property
@@ -101,7 +161,7 @@ class Norms:
 
     name: str
     counts: dict[str, dict[str, int]]
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: LeftOut = field(default_factory=LeftOut)
     kind: str = "norms"
 
 
@@ -111,7 +171,7 @@ class TagSet:
 
     name: str
     rows: list[dict[str, Any]]
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: LeftOut = field(default_factory=LeftOut)
     kind: str = "tags"
 
 

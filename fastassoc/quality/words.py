@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
 from fastassoc.quality.sets import (
+    LeftOut,
     Norms,
     TagSet,
     concept_of,
@@ -49,7 +49,7 @@ def load_norms(name: str, path: Path) -> Norms:
     document = whole_of(path)
     need(isinstance(document, dict), str(path), document, "an object of cues")
     counts: dict[str, dict[str, int]] = {}
-    left_out: Counter[str] = Counter()
+    left_out = LeftOut()
     spelled: dict[str, str] = {}
     for given, responses in document.items():
         where = f"{path}, cue {given!r:.80}"
@@ -65,7 +65,7 @@ def load_norms(name: str, path: Path) -> Norms:
             concept_of(where, response, "for a response")
             word = spelled.setdefault(key_of(response), response)
             if word == cue:
-                left_out["responses equal to their cue"] += 1
+                left_out.add("responses equal to their cue", f"{where}: {response!r:.80}")
                 continue
             held = counts.setdefault(cue, {})
             held[word] = min(MOST, held.get(word, 0) + int(many))  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ def load_tags(name: str, path: Path) -> TagSet:
         A row lacks one of these; the message names the line.
     """
     rows: dict[str, dict[str, Any]] = {}
-    left_out: Counter[str] = Counter()
+    left_out = LeftOut()
     for where, row in lines_of(path):
         note, text, concepts = (
             id_of(where, row, "id"),
@@ -92,7 +92,9 @@ def load_tags(name: str, path: Path) -> TagSet:
         tags = {concept_of(where, one, "in 'concepts'"): None for one in concepts or ()}
         need(len(tags) <= MOST_TAGS, where, concepts, f"at most {MOST_TAGS} names in 'concepts'")
         if note in rows or not text.strip():
-            left_out["rows without a text, or with an id that came before"] += 1
+            left_out.add(
+                "rows without a text, or with an id that came before", f"{where}: {note!r}"
+            )
             continue
         rows[note] = {"id": note, "text": text, "concepts": list(tags)}
     return TagSet(name, list(rows.values()), left_out)
