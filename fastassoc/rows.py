@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
@@ -106,8 +107,15 @@ def from_dicts(
         for number, row in enumerate(held):
             if not unknown.isdisjoint(row):
                 reasons.setdefault(number, unknown_fields(unknown.intersection(row)))
-    columns = {field: [row.get(field) for row in held] for field in FIELDS if field in fields}
+    columns = {field: _column(held, field) for field in FIELDS if field in fields}
     return _from_columns(columns, len(rows), reasons, settings, new_id, width)
+
+
+def _column(rows: Sequence[Mapping[str, Any]], field: str) -> list[Any]:
+    try:
+        return list(map(itemgetter(field), rows))
+    except KeyError:  # not every row has it
+        return [row.get(field) for row in rows]
 
 
 def from_arrow(

@@ -419,10 +419,13 @@ class Writing(Handle):
 
 def repeated_ids(batch: NoteBatch, state: State) -> list[tuple[int, str]]:
     """Places and ids of rows whose id exists, or came before in the batch."""
+    ids, known = batch.ids, state.notes.rows
+    if len(set(ids)) == len(ids) and known.keys().isdisjoint(ids):
+        return []
     seen: set[str] = set()
     twice = []
-    for place, note in enumerate(batch.ids):
-        if note in state.notes.rows or note in seen:
+    for place, note in enumerate(ids):
+        if note in known or note in seen:
             twice.append((place, note))
         seen.add(note)
     return twice
