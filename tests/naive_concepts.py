@@ -38,7 +38,7 @@ def fold(text):
         for char in unicodedata.normalize("NFKD", text)
         if unicodedata.category(char)[0] != "M" or own_sound(char)
     ]
-    return "".join(kept).casefold()
+    return "".join(kept).casefold().replace("ı", "i")  # as its capital
 
 
 SPACELESS = [

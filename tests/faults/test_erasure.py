@@ -183,7 +183,7 @@ def cached(mem: Any, path: Path) -> None:
     with fa.open(path) as other:  # maps the vectors of the snapshot
         other.read(CANARY)
     held = {file.name.partition("-")[0] for file in (path / "cache").glob("*.bin")}
-    assert held == {"text", "vector", "vectors"}
+    assert held == {"mentions", "text", "vector", "vectors"}
     assert any("text" in hit for hit in found(path / "cache"))
 
 
