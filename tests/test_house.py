@@ -138,7 +138,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "__init__": {"errors", "settings", "memory", "answers", "reports", "warming"},
     "__main__": {"cli"},
     "check": {"__init__", "errors", "plural"},
-    "quality": {"quality", "__init__", "errors", "settings", "embed", "plural"},
+    "quality": {"quality", "__init__", "errors", "settings", "embed", "plural", "words"},
     "latency": {"latency", "__init__", "errors", "settings", "quality", "plural"},
     "cli": {"cli", "__init__", "errors", "settings", "check", "embed", "vectors"}
     | {"latency", "plural", "quality", "repair"},

@@ -21,7 +21,7 @@ import fastassoc as fa
 from fastassoc.quality.measures import Bootstrap, milliseconds
 from fastassoc.quality.places import Progress, Vectors
 from fastassoc.quality.sets import Norms, TagSet
-from fastassoc.quality.words import key_of
+from fastassoc.words import casefold
 
 __all__ = ["measure_norms", "measure_tags"]
 
@@ -83,8 +83,8 @@ def _hidden(
     wanted = max(responses, key=lambda one: (responses[one], one))
     back = norms.counts.get(wanted, {}).get(cue, 0)
     taken = float(responses[wanted] + (back if both else 0))
-    known = {net.places[key_of(one)] for one in responses if one != wanted}
-    at, target = net.places[key_of(cue)], net.places[key_of(wanted)]
+    known = {net.places[casefold(one)] for one in responses if one != wanted}
+    at, target = net.places[casefold(cue)], net.places[casefold(wanted)]
     known.add(at)
     mem.link(cue, wanted, -taken)
     try:
@@ -93,7 +93,7 @@ def _hidden(
     finally:
         mem.link(cue, wanted, taken)
     seconds.append(took)
-    told = [net.places[key_of(hit.concept)] for hit in hits]
+    told = [net.places[casefold(hit.concept)] for hit in hits]
     row = net.row(at)
     row[target] -= taken
     ways: dict[str, list[int]] = {
@@ -113,7 +113,7 @@ class _Net:
         self._mem = mem
         self.names: list[str] = mem.links.names()
         self.weights: csr_array = mem.links.to_scipy()
-        self.places = {key_of(name): at for at, name in enumerate(self.names)}
+        self.places = {casefold(name): at for at, name in enumerate(self.names)}
 
     def row(self, at: int) -> Array:
         """Weights from one concept, float64 [n], a copy."""
@@ -170,7 +170,7 @@ def measure_tags(tags: TagSet, limit: int | None, seed: int, progress: Progress)
     net = _Net(mem)
     often = np.zeros(len(net.names))
     for row in kept:
-        for concept in {key_of(one) for one in row["concepts"]}:
+        for concept in {casefold(one) for one in row["concepts"]}:
             if concept in net.places:
                 often[net.places[concept]] += 1
     root = 1 / np.sqrt(np.maximum(often, 1.0))
@@ -183,16 +183,16 @@ def measure_tags(tags: TagSet, limit: int | None, seed: int, progress: Progress)
         cues = [one for one in names if one != hidden]
         hits, took = _timed(lambda cues=cues: mem.associate(cues, k=FIRST))  # type: ignore[misc]
         seconds.append(took)
-        at = [net.places[key_of(one)] for one in cues if key_of(one) in net.places]
+        at = [net.places[casefold(one)] for one in cues if casefold(one) in net.places]
         known = set(at)
         rows = np.array([net.row(one) for one in at]).reshape(len(at), len(net.names))
         ways = {
-            "associate": [net.places.get(key_of(hit.concept), -1) for hit in hits],
+            "associate": [net.places.get(casefold(hit.concept), -1) for hit in hits],
             "sum of counts": net.first(rows.sum(axis=0), known),
             "sum of cosines": net.first((rows * root[at][:, None]).sum(axis=0) * root, known),
             "most frequent tags": net.first(often, known),
         }
-        target = net.places.get(key_of(hidden), -2)
+        target = net.places.get(casefold(hidden), -2)
         for name, told in ways.items():
             found.setdefault(name, []).append([float(target in told[:k]) for k in (1, 5, 10)])
         group = "2 cues" if len(cues) == 2 else "3 or 4 cues" if len(cues) < 5 else "5 cues or more"

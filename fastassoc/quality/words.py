@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from unicodedata import normalize
 
 from fastassoc.quality.sets import (
     LeftOut,
@@ -17,23 +16,13 @@ from fastassoc.quality.sets import (
     text_of,
     whole_of,
 )
+from fastassoc.words import casefold
 
-__all__ = ["key_of", "load_norms", "load_tags"]
+__all__ = ["load_norms", "load_tags"]
 
 TOTAL = "_count"
 MOST = 500_000_000  # a count: the sum of two is the weight of a link
 MOST_TAGS = 256  # of a note
-
-
-def key_of(name: str) -> str:
-    r"""What two names of one concept have in common.
-
-    Examples
-    --------
-    >>> key_of("  Green\tTEA ")
-    'green tea'
-    """
-    return " ".join(normalize("NFKC", normalize("NFKC", name).casefold()).split())
 
 
 def load_norms(name: str, path: Path) -> Norms:
@@ -54,7 +43,7 @@ def load_norms(name: str, path: Path) -> Norms:
     for given, responses in document.items():
         where = f"{path}, cue {given!r:.80}"
         concept_of(where, given, "for a cue")
-        cue = spelled.setdefault(key_of(given), given)
+        cue = spelled.setdefault(casefold(given), given)
         need(isinstance(responses, dict), where, responses, "an object of responses")
         for response, told in responses.items():
             if response == TOTAL:
@@ -63,7 +52,7 @@ def load_norms(name: str, path: Path) -> Norms:
             good = isinstance(many, int) and not isinstance(many, bool) and 0 < many <= MOST
             need(good, where, told, f"a count from 1 to {MOST:,} for each response")
             concept_of(where, response, "for a response")
-            word = spelled.setdefault(key_of(response), response)
+            word = spelled.setdefault(casefold(response), response)
             if word == cue:
                 left_out.add("responses equal to their cue", f"{where}: {response!r:.80}")
                 continue
