@@ -20,7 +20,7 @@ from fastassoc.kernels.links import pair_keys
 from fastassoc.links import NOTHING, Changed, LinkMatrix, keys_of
 from fastassoc.notes import NoteTable
 from fastassoc.reports import Report
-from fastassoc.settings import Settings
+from fastassoc.settings import Settings, in_use
 from fastassoc.space import Space
 
 __all__ = ["Changes", "Operation"]
@@ -86,7 +86,9 @@ class Changes:
         return Report(position=self.position)
 
     def _apply_configure(self, operation: Operation) -> Report:
-        self.settings = self.settings.with_changes(operation.body["changes"], read_only=True)
+        self.settings = self.settings.with_changes(
+            in_use(operation.body["changes"]), read_only=True
+        )
         return Report(position=self.position)
 
     def _apply_write(self, operation: Operation) -> Report:
@@ -400,7 +402,9 @@ class Changes:
         rate = settings.valence_rate
         if "store" in body:
             told = body["store"]
-            self.settings = settings = settings.with_changes(told["settings"], read_only=True)
+            self.settings = settings = settings.with_changes(
+                in_use(told["settings"]), read_only=True
+            )
             self.space.embedder = told["embedder"] or self.space.embedder
             if told["dim"] is not None and not len(self.space.points):
                 nothing = np.empty((0, told["dim"]), np.float32)

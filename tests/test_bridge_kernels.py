@@ -244,11 +244,18 @@ def test_first_allowed(allowed: list[bool], n: int) -> None:
     assert board.first_allowed(mask, n).tolist() == rows_where(mask)[:n]
 
 
-@given(st.lists(st.lists(numbers, min_size=4, max_size=4), max_size=20))
-def test_most_held(rows: list[list[float]]) -> None:
-    words, idf = np.array(rows).reshape(len(rows), 4), np.array([1.0, 2.0, 4.0, 8.0])
-    held = [sum(w for w, word in zip(idf, row, strict=True) if word) for row in rows]
-    assert board.most_held(words, idf) == max(held, default=0.0)
+@given(st.lists(st.lists(numbers, min_size=5, max_size=5), max_size=20), st.floats(0.0, 4.0))
+def test_explained(rows: list[list[float]], weight: float) -> None:
+    table, idf = np.array(rows).reshape(len(rows), 5), np.array([1.0, 2.0, 4.0, 8.0])
+    words, cosines = table[:, :4], table[:, 4].copy()
+    found = board.explained(words, idf, 20.0, cosines, weight)
+    held = [sum(w for w, word in zip(idf, row, strict=False) if word) / 20.0 for row in rows]
+    near = [share for share, row in zip(held, rows, strict=True) if row[4] == max(cosines)]
+    assert found.share == max(held, default=0.0)
+    assert found.words == max((sum(map(bool, row[:4])) for row in rows), default=0)
+    both = [share + weight * row[4] for share, row in zip(held, rows, strict=True)]
+    assert found.best == pytest.approx(max(both, default=0.0))
+    assert found.nearest == max(near, default=0.0)
 
 
 def first_of(values: dict[int, float]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,13 @@ from fastassoc.kernels.heap import best_first, offer
 from fastassoc.kernels.mentions import ascending
 
 __all__ = [
+    "Explained",
     "absent",
+    "explained",
     "first_allowed",
     "first_of",
     "first_places",
     "merge_board",
-    "most_held",
     "spread_places",
 ]
 
@@ -86,19 +88,50 @@ def _merge_board(
 merge_board = jit(_merge_board)
 
 
-def _most_held(words: NDArray[np.float64], idf: NDArray[np.float64]) -> float:
-    """The largest idf of the words that one row holds, of float64 [m, t]."""
-    best = 0.0
+class Explained(NamedTuple):
+    """How much of a question the notes of a board explain, each alone.
+
+    Attributes
+    ----------
+    share, words : float
+        The largest share of the idf, and the largest number of words, that one note holds.
+    best : float
+        The largest sum of a note's share and of its cosine times a weight.
+    nearest : float
+        The share that the note nearest by vector holds.
+    """
+
+    share: float
+    words: float
+    best: float
+    nearest: float
+
+
+def _explained(
+    words: NDArray[np.float64],
+    idf: NDArray[np.float64],
+    asked: float,
+    cosines: NDArray[np.float64],
+    weight: float,
+) -> Explained:
+    """Of words float64 [m, t] with idf float64 [t] of all that is `asked`, and cosines [m]."""
+    share, most, best, nearest, highest = 0.0, 0.0, 0.0, 0.0, -1.0
     for i in range(words.shape[0]):
-        total = 0.0
+        held, number = 0.0, 0.0
         for t in range(words.shape[1]):
             if words[i, t] > 0.0:
-                total += idf[t]
-        best = max(best, total)
-    return best
+                held += idf[t]
+                number += 1.0
+        held /= asked
+        share, most = max(share, held), max(most, number)
+        best = max(best, held + weight * cosines[i])
+        if cosines[i] >= highest:  # the most of equally near ones: rows come from history
+            nearest = max(nearest, held) if cosines[i] == highest else held
+            highest = cosines[i]
+    return Explained(share, most, best, nearest)
 
 
-most_held = jit(_most_held)
+explained = jit(_explained)
 
 
 def _first_places(scores: NDArray[np.float64], n: int) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fastassoc.kernels import asked as asked_kernels
 from fastassoc.kernels import bridge as kernels
 from fastassoc.kernels.asked import HUB, Rule
-from fastassoc.kernels.board import first_places, most_held
+from fastassoc.kernels.board import explained, first_places
 from fastassoc.kernels.bridge import Index, Reach
 from fastassoc.kernels.texts import FEW, Terms
 from fastassoc.mentionindex import MentionView
@@ -43,6 +43,7 @@ NO_ROWS, NO_SCORES = np.empty(0, np.int64), np.empty(0)
 MANY = 1 << 62  # concepts: no note has so many
 CONSTANTS = get_type_hints(Rule)  # name to type
 TOLD = 3  # concepts of a path, at most
+FAR_OFF = 100  # how many notes are nearer than a far one
 
 
 def score_bridge(
@@ -145,6 +146,7 @@ class Board:
         order = near.argsort()
         kept = np.maximum(cosines, 0.0)
         self._highest = float(kept[0]) if len(near) else 0.0
+        self._far = float(kept[:FAR_OFF][-1]) if len(near) else 0.0
         rest = float(kept[-1]) if found.more else 0.0  # of every note further away
         self._asks = asked_kernels.Found(
             Terms(asked.ids, asked.idf, self.carried.ids, self.carried.idf), self.named, named_idf,
@@ -225,22 +227,28 @@ class Board:
     def coverage(self) -> float | None:
         """How sure it is that the store knows of what is asked, in [0, 1]; None without words.
 
-        A logistic function of the largest idf share of the question that one note holds, of the
-        best cosine and of the number of words, fitted so that a best hit of a question about the
-        store scores above 0.3 and that of any other below, on sets of several kinds; see
+        A logistic function of how much of it one note explains and how much anything does; see
         `BridgeRule`.
         """
         found, rule = self.found, self.rule
         asked = found.asked_idf + self.carried.asked_idf
         if not asked:
             return None
-        share = min(1.0, most_held(self.words, self.idf) / asked)
-        if found.near is None or not len(found.near[0]):
-            sure = rule.sure_words * share + rule.sure_text
+        vectors = found.near is not None and len(found.near[0]) > 0
+        cosines = self.part("vector") * (self._highest / rule.flat_share)
+        one = explained(self.words, self.idf, asked, cosines, rule.sure_note_cosine)
+        known = math.fsum([found.known_idf, *self.carried.idf.tolist()])
+        share = max(rule.sure_known_least, known / asked)
+        weight = known / self._knows.log_n if known else 0.0
+        if vectors:
+            sure = rule.sure_base + rule.sure_note * one.best + rule.sure_nearest * one.nearest
+            sure += rule.sure_far * self._far + rule.sure_known * share
+            sure += rule.sure_weight * weight + rule.sure_asked * math.sqrt(asked)
         else:
-            sure = rule.sure_share * share + rule.sure_cosine * self._highest
-            sure += rule.sure_length * min(len(found.sought), 20) + rule.sure_vector
-        return 1.0 / (1.0 + math.exp(-sure))
+            sure = rule.sure_text_base + rule.sure_text_note * one.share
+            sure += rule.sure_text_words * one.words + rule.sure_text_known * share
+            sure += rule.sure_text_weight * weight + rule.sure_text_asked * math.sqrt(asked)
+        return 0.5 + 0.5 * math.tanh(0.5 * sure)  # the logistic function, without overflow
 
     def closed(self, share: float) -> float:
         """`share` where one of the first notes holds all words, up to 1 where none nearly does."""

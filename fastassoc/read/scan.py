@@ -46,8 +46,8 @@ class Scan:
         The same in the order of the stems, with what each weighs.
     like : int or None
         The row of the note that the query is like; it is no answer, and links lead on from it.
-    asked_idf : float
-        Sum of the idf of all stems of the text, those that no note holds included.
+    asked_idf, known_idf : float
+        Sum of the idf of all stems of the text, and of those that a note holds.
     sought : frozenset of str
         These stems.
     near : (int64 [m], float64 [m]) or None
@@ -70,6 +70,7 @@ class Scan:
     asked: Asked = NOTHING
     like: int | None = None
     asked_idf: float = 0.0
+    known_idf: float = 0.0
     sought: frozenset[str] = frozenset()
     near: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
     more: bool = False
@@ -217,8 +218,8 @@ def weigh_text(view: StateView, query: Query, text: str | None, found: Scan) -> 
         weights = [idf[some[0]] if some else unknown for some in meant]
         found.asked_idf = sum(weights)
         found.sought = frozenset(stem for stem, _ in stems)
-        known = sum(weight for weight, some in zip(weights, meant, strict=True) if some)
-        covered = known / sum(weights) if weights else 0.0
+        found.known_idf = sum(weight for weight, some in zip(weights, meant, strict=True) if some)
+        covered = found.known_idf / found.asked_idf if weights else 0.0
         if query.text:
             found.stems = [stem for stem, _ in stems]
             found.stem_terms = [term for _, term in stems]
