@@ -340,15 +340,16 @@ class BridgeRule(_Named):
         ``C / sqrt(sum C)``, C what was taught to its links, where positive.
     link_share : float
         8. A note gains this share of the best score among the notes that it is linked to.
-    sure_note, sure_note_cosine, sure_far, sure_nearest : float
+    sure_note, sure_note_cosine, sure_note_both, sure_far : float
     sure_known, sure_known_least, sure_weight, sure_asked, sure_base : float
         How sure it is that the store knows of what is asked: the logistic function of
-        `sure_base` plus the sum of each number times: of the idf of the question, the share that
-        one note holds plus `sure_note_cosine` times the note's cosine, at its largest; the cosine
-        of the note that comes hundredth (the last, in a smaller store); the share that the nearest
-        note holds; the share that the store knows, `sure_known_least` at least; what it knows
-        by ``ln(1 + N)``; the square root of all. Fitted to stores of 300 to 40,000 notes with
-        vectors of WordLlama and MiniLM, so that both kinds of mistake are as rare as can be.
+        `sure_base` plus the sum of each number times: the most that one note explains, which is
+        the share of the question's idf that it holds, plus `sure_note_cosine` times its cosine,
+        less `sure_note_both` times their product; the cosine of the note that comes hundredth (the
+        last, in a smaller store); the share that the store knows, `sure_known_least` at least;
+        what it knows by ``ln(1 + N)``; the square root of all. Fitted to stores of 300 to 10,000
+        notes with vectors of WordLlama and MiniLM, so that both kinds of mistake are as rare as
+        can be.
     sure_text_note, sure_text_words, sure_text_known, sure_text_weight, sure_text_asked : float
     sure_text_base : float
         The same without a vector, and with the most words that one note holds.
@@ -397,15 +398,15 @@ class BridgeRule(_Named):
     note_part: float = _read(1.0)
     concept_part: float = _read(0.5)
     link_share: float = _read(0.53)
-    sure_note: float = _read(16.5)
+    sure_note: float = _read(19.2)
     sure_note_cosine: float = _read(1.2)
-    sure_far: float = _read(6.5)
-    sure_nearest: float = _read(-2.7)
-    sure_known: float = _read(-15.5)
+    sure_note_both: float = _read(0.7)
+    sure_far: float = _read(10.55)
+    sure_known: float = _read(-15.4)
     sure_known_least: float = _read(0.3)
-    sure_weight: float = _read(3.3)
-    sure_asked: float = _read(-2.55)
-    sure_base: float = _read(1.2)
+    sure_weight: float = _read(3.47)
+    sure_asked: float = _read(-2.67)
+    sure_base: float = _read(-0.82)
     sure_text_note: float = _read(9.45)
     sure_text_words: float = _read(1.46)
     sure_text_known: float = _read(-9.0)

@@ -244,18 +244,21 @@ def test_first_allowed(allowed: list[bool], n: int) -> None:
     assert board.first_allowed(mask, n).tolist() == rows_where(mask)[:n]
 
 
-@given(st.lists(st.lists(numbers, min_size=5, max_size=5), max_size=20), st.floats(0.0, 4.0))
-def test_explained(rows: list[list[float]], weight: float) -> None:
+@given(
+    st.lists(st.lists(numbers, min_size=5, max_size=5), max_size=20),
+    st.floats(0.0, 4.0),
+    st.floats(0.0, 4.0),
+)
+def test_explained(rows: list[list[float]], weight: float, both: float) -> None:
     table, idf = np.array(rows).reshape(len(rows), 5), np.array([1.0, 2.0, 4.0, 8.0])
     words, cosines = table[:, :4], table[:, 4].copy()
-    found = board.explained(words, idf, 20.0, cosines, weight)
+    found = board.explained(words, idf, 20.0, cosines, weight, both)
     held = [sum(w for w, word in zip(idf, row, strict=False) if word) / 20.0 for row in rows]
-    near = [share for share, row in zip(held, rows, strict=True) if row[4] == max(cosines)]
     assert found.share == max(held, default=0.0)
     assert found.words == max((sum(map(bool, row[:4])) for row in rows), default=0)
-    both = [share + weight * row[4] for share, row in zip(held, rows, strict=True)]
-    assert found.best == pytest.approx(max(both, default=0.0))
-    assert found.nearest == max(near, default=0.0)
+    pairs = [(share, row[4]) for share, row in zip(held, rows, strict=True)]
+    sums = [share + weight * c - both * share * c for share, c in pairs]
+    assert found.best == pytest.approx(max([0.0, *sums]))
 
 
 def first_of(values: dict[int, float]) -> int:

@@ -36,9 +36,11 @@ def sure(rule: BridgeRule, notes: list[str], query: str, cosines: list[float] | 
         total += rule.sure_text_weight * weight + rule.sure_text_asked * math.sqrt(asked)
     else:
         near = [max(0.0, cosine) for cosine in cosines]
-        both = [s + rule.sure_note_cosine * c for s, c in zip(shares, near, strict=True)]
-        nearest = [s for s, c in zip(shares, near, strict=True) if c > max(near) - 1e-6]
-        total = rule.sure_base + rule.sure_note * max(both) + rule.sure_nearest * max(nearest)
+        best = max(
+            s + rule.sure_note_cosine * c - rule.sure_note_both * s * c
+            for s, c in zip(shares, near, strict=True)
+        )
+        total = rule.sure_base + rule.sure_note * max(best, 0.0)
         total += rule.sure_far * sorted(near)[::-1][:100][-1] + rule.sure_known * share
         total += rule.sure_weight * weight + rule.sure_asked * math.sqrt(asked)
     return 1 / (1 + math.exp(-total))

@@ -96,15 +96,13 @@ class Explained(NamedTuple):
     share, words : float
         The largest share of the idf, and the largest number of words, that one note holds.
     best : float
-        The largest sum of a note's share and of its cosine times a weight.
-    nearest : float
-        The share that the note nearest by vector holds.
+        The most that one note explains by both: its share, plus its cosine times a weight, less
+        their product times another.
     """
 
     share: float
     words: float
     best: float
-    nearest: float
 
 
 def _explained(
@@ -113,9 +111,10 @@ def _explained(
     asked: float,
     cosines: NDArray[np.float64],
     weight: float,
+    both: float,
 ) -> Explained:
     """Of words float64 [m, t] with idf float64 [t] of all that is `asked`, and cosines [m]."""
-    share, most, best, nearest, highest = 0.0, 0.0, 0.0, 0.0, -1.0
+    share, most, best = 0.0, 0.0, 0.0
     for i in range(words.shape[0]):
         held, number = 0.0, 0.0
         for t in range(words.shape[1]):
@@ -124,11 +123,8 @@ def _explained(
                 number += 1.0
         held /= asked
         share, most = max(share, held), max(most, number)
-        best = max(best, held + weight * cosines[i])
-        if cosines[i] >= highest:  # the most of equally near ones: rows come from history
-            nearest = max(nearest, held) if cosines[i] == highest else held
-            highest = cosines[i]
-    return Explained(share, most, best, nearest)
+        best = max(best, held + (weight - both * held) * cosines[i])
+    return Explained(share, most, best)
 
 
 explained = jit(_explained)

@@ -16,7 +16,8 @@ from fastassoc.quality.systems import System, ask
 __all__ = ["BOUND", "FOREIGN", "measure_scores"]
 
 BOUND = 0.3  # the best hit of a question about the store scores above it, any other below
-QUERIES = 200  # of each kind
+QUERIES = 1_000  # of a set, at most
+MADE = 200  # of each other kind
 WORDS = 6  # of a query of random words
 BINS = 20
 FOREIGN = (
@@ -85,7 +86,7 @@ def measure_scores(
     """
     draw = random.Random(seed)
     own = [(place, question) for place in places for question in place.part.questions]
-    own = draw.sample(own, min(len(own), 5 * QUERIES))
+    own = draw.sample(own, min(len(own), QUERIES))
     kinds: dict[str, list[tuple[Place, str]]] = {"own": [(p, q.text) for p, q in own]}
     for name, texts in off_topic(asked, others, seed).items():
         kinds[name] = [(draw.choice(places), text) for text in texts]
@@ -126,12 +127,12 @@ def off_topic(asked: AskedSet, others: Mapping[str, AskedSet], seed: int) -> dic
         }
     )
     if words:
-        out["random words"] = [" ".join(draw.choices(words, k=WORDS)) for _ in range(QUERIES)]
+        out["random words"] = [" ".join(draw.choices(words, k=WORDS)) for _ in range(MADE)]
 
     def made_up() -> str:
         return "".join(draw.choices(SYLLABLES, k=3))
 
-    out["made-up words"] = [" ".join(made_up() for _ in range(WORDS)) for _ in range(QUERIES)]
+    out["made-up words"] = [" ".join(made_up() for _ in range(WORDS)) for _ in range(MADE)]
     out["other languages"] = list(FOREIGN)
     return out
 

@@ -236,12 +236,14 @@ class Board:
             return None
         vectors = found.near is not None and len(found.near[0]) > 0
         cosines = self.part("vector") * (self._highest / rule.flat_share)
-        one = explained(self.words, self.idf, asked, cosines, rule.sure_note_cosine)
+        one = explained(
+            self.words, self.idf, asked, cosines, rule.sure_note_cosine, rule.sure_note_both
+        )
         known = math.fsum([found.known_idf, *self.carried.idf.tolist()])
         share = max(rule.sure_known_least, known / asked)
         weight = known / self._knows.log_n if known else 0.0
         if vectors:
-            sure = rule.sure_base + rule.sure_note * one.best + rule.sure_nearest * one.nearest
+            sure = rule.sure_base + rule.sure_note * one.best
             sure += rule.sure_far * self._far + rule.sure_known * share
             sure += rule.sure_weight * weight + rule.sure_asked * math.sqrt(asked)
         else:
