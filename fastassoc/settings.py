@@ -347,12 +347,22 @@ class BridgeRule(_Named):
         the share of the question's idf that it holds, plus `sure_note_cosine` times its cosine,
         less `sure_note_both` times their product; the cosine of the note that comes hundredth (the
         last, in a smaller store); the share that the store knows, `sure_known_least` at least;
-        what it knows by ``ln(1 + N)``; the square root of all. Fitted to stores of 300 to 10,000
-        notes with vectors of WordLlama and MiniLM, so that both kinds of mistake are as rare as
-        can be.
+        what it knows by ``ln(1 + N)``; the square root of all. A concept that notes were given
+        counts beside the words of its name. Fitted to stores of 300 to 10,000 notes with vectors
+        of WordLlama and MiniLM, so that both kinds of mistake are as rare as can be.
     sure_text_note, sure_text_words, sure_text_known, sure_text_weight, sure_text_asked : float
     sure_text_base : float
         The same without a vector, and with the most words that one note holds.
+
+    Raises
+    ------
+    InvalidInput
+        A value is out of its range.
+
+    Examples
+    --------
+    >>> BridgeRule().seeds
+    5
     """
 
     flat_share: float = _read(0.5)

@@ -254,7 +254,8 @@ def test_explained(rows: list[list[float]], weight: float, both: float) -> None:
     words, cosines = table[:, :4], table[:, 4].copy()
     found = board.explained(words, idf, 20.0, cosines, weight, both)
     held = [sum(w for w, word in zip(idf, row, strict=False) if word) / 20.0 for row in rows]
-    assert found.share == max(held, default=0.0)
+    alone = board.explained(words, idf, 20.0, np.zeros(len(rows)), weight, both)
+    assert alone.best == max(held, default=0.0)  # without vectors: the largest share
     assert found.words == max((sum(map(bool, row[:4])) for row in rows), default=0)
     pairs = [(share, row[4]) for share, row in zip(held, rows, strict=True)]
     sums = [share + weight * c - both * share * c for share, c in pairs]

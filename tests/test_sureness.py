@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -98,10 +99,10 @@ def test_settings_that_only_earlier_versions_had_are_left_out() -> None:
     assert not RETIRED & set(whole)
     assert fa.Settings.from_dict({**whole, **old}) == settings
     state = State(fa.Settings())
-    changes = {"hop_factor": 0.25, "bridge.sure_share": 4.0}
+    changes: dict[str, Any] = {"hop_factor": 0.25, "bridge.sure_share": 4.0}
     state.apply(Operation("configure", 1, {"changes": changes}), 1)
     assert state.settings == settings
     with pytest.raises(InvalidInput, match="unknown settings"):
         fa.Settings.from_dict({**whole, "bridge.sure_else": 1.0})
     with pytest.raises(InvalidInput, match="unknown settings"):
-        fa.Memory().configure(**{"bridge.sure_share": 1.0})  # type: ignore[arg-type]
+        fa.Memory().configure(**changes)

@@ -93,16 +93,15 @@ class Explained(NamedTuple):
 
     Attributes
     ----------
-    share, words : float
-        The largest share of the idf, and the largest number of words, that one note holds.
     best : float
-        The most that one note explains by both: its share, plus its cosine times a weight, less
-        their product times another.
+        The most that one note explains: the share of the idf that it holds, plus its cosine times
+        a weight, less their product times another.
+    words : float
+        The largest number of words that one note holds.
     """
 
-    share: float
-    words: float
     best: float
+    words: float
 
 
 def _explained(
@@ -114,7 +113,7 @@ def _explained(
     both: float,
 ) -> Explained:
     """Of words float64 [m, t] with idf float64 [t] of all that is `asked`, and cosines [m]."""
-    share, most, best = 0.0, 0.0, 0.0
+    best, most = 0.0, 0.0
     for i in range(words.shape[0]):
         held, number = 0.0, 0.0
         for t in range(words.shape[1]):
@@ -122,9 +121,9 @@ def _explained(
                 held += idf[t]
                 number += 1.0
         held /= asked
-        share, most = max(share, held), max(most, number)
         best = max(best, held + (weight - both * held) * cosines[i])
-    return Explained(share, most, best)
+        most = max(most, number)
+    return Explained(best, most)
 
 
 explained = jit(_explained)

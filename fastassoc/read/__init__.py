@@ -14,7 +14,7 @@ from fastassoc.read.merge import merge
 from fastassoc.read.ppr import score_ppr
 from fastassoc.read.ranks import Scored, plan, score_counts, score_flat
 from fastassoc.read.retention import score_retention
-from fastassoc.read.scan import Scan, is_held, scan, search
+from fastassoc.read.scan import NEAREST, Scan, is_held, scan, search
 from fastassoc.settings import Settings
 from fastassoc.state import StateView
 
@@ -28,7 +28,6 @@ RANKED: dict[str, Rank] = {
     "bridge": score_bridge,
     "retention": score_retention,
 }
-NEAREST = 100  # how many of the nearest notes a read looks at, at least
 FADED = 1000  # where fading changes their order, and an index names them
 REPLACED = (
     "only notes that newer ones supersede match: include_superseded (--include-superseded) shows "

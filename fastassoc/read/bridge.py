@@ -29,7 +29,7 @@ from fastassoc.read.learned import PARTS as TAUGHT
 from fastassoc.read.learned import Learned
 from fastassoc.read.lookup import inside
 from fastassoc.read.ranks import FAR, Parts, Scored, Way
-from fastassoc.read.scan import Scan
+from fastassoc.read.scan import NEAREST, Scan
 from fastassoc.settings import BridgeRule, Settings
 from fastassoc.state import StateView
 from fastassoc.text import TextView
@@ -43,7 +43,6 @@ NO_ROWS, NO_SCORES = np.empty(0, np.int64), np.empty(0)
 MANY = 1 << 62  # concepts: no note has so many
 CONSTANTS = get_type_hints(Rule)  # name to type
 TOLD = 3  # concepts of a path, at most
-FAR_OFF = 100  # how many notes are nearer than a far one
 
 
 def score_bridge(
@@ -146,7 +145,7 @@ class Board:
         order = near.argsort()
         kept = np.maximum(cosines, 0.0)
         self._highest = float(kept[0]) if len(near) else 0.0
-        self._far = float(kept[:FAR_OFF][-1]) if len(near) else 0.0
+        self._far = float(kept[:NEAREST][-1]) if len(near) else 0.0
         rest = float(kept[-1]) if found.more else 0.0  # of every note further away
         self._asks = asked_kernels.Found(
             Terms(asked.ids, asked.idf, self.carried.ids, self.carried.idf), self.named, named_idf,
@@ -234,7 +233,6 @@ class Board:
         asked = found.asked_idf + self.carried.asked_idf
         if not asked:
             return None
-        vectors = found.near is not None and len(found.near[0]) > 0
         cosines = self.part("vector") * (self._highest / rule.flat_share)
         one = explained(
             self.words, self.idf, asked, cosines, rule.sure_note_cosine, rule.sure_note_both
@@ -242,14 +240,20 @@ class Board:
         known = math.fsum([found.known_idf, *self.carried.idf.tolist()])
         share = max(rule.sure_known_least, known / asked)
         weight = known / self._knows.log_n if known else 0.0
-        if vectors:
-            sure = rule.sure_base + rule.sure_note * one.best
-            sure += rule.sure_far * self._far + rule.sure_known * share
-            sure += rule.sure_weight * weight + rule.sure_asked * math.sqrt(asked)
+        if len(self._asks.near):
+            numbers = (
+                rule.sure_note, rule.sure_far, rule.sure_known, rule.sure_weight, rule.sure_asked,
+                rule.sure_base,
+            )  # fmt: skip
+            more = self._far
         else:
-            sure = rule.sure_text_base + rule.sure_text_note * one.share
-            sure += rule.sure_text_words * one.words + rule.sure_text_known * share
-            sure += rule.sure_text_weight * weight + rule.sure_text_asked * math.sqrt(asked)
+            numbers = (
+                rule.sure_text_note, rule.sure_text_words, rule.sure_text_known,
+                rule.sure_text_weight, rule.sure_text_asked, rule.sure_text_base,
+            )  # fmt: skip
+            more = one.words
+        signals = (one.best, more, share, weight, math.sqrt(asked), 1.0)
+        sure = sum(number * signal for number, signal in zip(numbers, signals, strict=True))
         return 0.5 + 0.5 * math.tanh(0.5 * sure)  # the logistic function, without overflow
 
     def closed(self, share: float) -> float:

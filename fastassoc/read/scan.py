@@ -15,8 +15,9 @@ from fastassoc.state import StateView
 from fastassoc.text import Asked
 from fastassoc.words import STOP_WORDS, terms
 
-__all__ = ["Scan", "is_held", "scan", "search"]
+__all__ = ["NEAREST", "Scan", "is_held", "scan", "search"]
 
+NEAREST = 100  # how many of the nearest notes a read looks at, at least
 NOTHING = Asked(np.empty(0, np.uint32), np.empty(0), [])
 
 
