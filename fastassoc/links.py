@@ -24,7 +24,7 @@ from fastassoc.kernels import staged
 from fastassoc.linkpairs import Pairs, Taught, effective
 from fastassoc.linkruns import LINKS_SCHEMA, Link, LinkColumns, Run, empty_run, link_of
 from fastassoc.linkview import Expansion, Hop, LinkView, Rows, Side
-from fastassoc.packed import Packed, States, one
+from fastassoc.packed import Packed, States, one, states_apart
 
 if TYPE_CHECKING:
     from fastassoc.settings import LinkRule
@@ -595,8 +595,15 @@ class LinkMatrix:
 
     def to_arrow(self) -> pa.Table:
         """Every link, sorted by (a, b), with the columns of `LINKS_SCHEMA`."""
+        return self._whole().columns().to_arrow()
+
+    def captured(self) -> pa.Table:
+        """The same for a file, which takes a sixth of the time: see `Packed.to_arrow`."""
+        return self._whole().to_arrow()
+
+    def _whole(self) -> Packed:
         self._collapse()
-        return self._base.overlaid(self._delta).columns().to_arrow()
+        return self._base.overlaid(self._delta)
 
     @classmethod
     def from_arrow(
@@ -622,15 +629,20 @@ class LinkMatrix:
 
 def _packed(table: pa.Table, states: States) -> Packed:
     """Links from a table, checked."""
-    if table.schema.names != LINKS_SCHEMA.names or table.schema.types != LINKS_SCHEMA.types:
+    table = states_apart(table)
+    found = [
+        kind.value_type if pa.types.is_dictionary(kind) else kind for kind in table.schema.types
+    ]
+    if table.schema.names != LINKS_SCHEMA.names or found != LINKS_SCHEMA.types:
         raise InvalidInput(
             f"found columns {table.schema.to_string()}, expected {LINKS_SCHEMA.to_string()}."
         )
     if any(column.null_count for column in table.columns):
         raise InvalidInput("a table of links must not hold nulls.")
-    columns = LinkColumns(*(np.asarray(column.to_numpy()) for column in table.columns))
-    packed = states.coded(columns)
-    if np.any(columns.a >= columns.b) or np.any(packed.keys[1:] <= packed.keys[:-1]):
+    packed = states.coded(table)
+    keys = packed.keys
+    a, b = keys >> np.uint64(32), keys & np.uint64(0xFFFFFFFF)
+    if np.any(a >= b) or np.any(keys[1:] <= keys[:-1]):
         raise InvalidInput("links must be sorted by (a, b), each once, with a < b.")
     counts = packed.int_rows[:, 0]
     if np.any((counts < 0) | (counts > GROWN)) or not np.isfinite(packed.real_rows).all():

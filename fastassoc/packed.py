@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastassoc.kernels import packed as kernels
-from fastassoc.linkruns import LinkColumns, Run
+from fastassoc.linkruns import LINKS_SCHEMA, LinkColumns, Run
 
-__all__ = ["Coded", "Packed", "States", "Table", "one"]
+__all__ = ["Coded", "Packed", "States", "Table", "one", "states_apart"]
 
 FIRST = 1024  # rows that a table begins with
 ROWS = 16_384  # rows that no link has any more, at most, but for a share of the links
+SIDES = (("weight", "written", "valence"), ("count", "created_at", "updated_at"))  # of a state
 PIECE = 1 << 16  # links that are interleaved at once, so that they stay in the cache
 
 
@@ -111,6 +114,51 @@ class Packed(NamedTuple):
             updated_at=ints[:, 2],
         )
 
+    def to_arrow(self) -> pa.Table:
+        """The columns as a table, its states apart: see `states_apart`."""
+        ends = [self.keys >> np.uint64(32), self.keys]  # of a key the low half remains
+        a, b = (pa.array(end.astype(np.uint32)) for end in ends)
+        apart = _dictionaries([*self.codes.T], (self.real_rows, self.int_rows))
+        return pa.table({"a": a, "b": b, **apart}).select(LINKS_SCHEMA.names)
+
+
+def states_apart(table: pa.Table) -> pa.Table:
+    """A table of links with its columns but the ends as dictionaries, in a third of the memory.
+
+    The columns of a side of the state share their codes. Columns that hold nulls, or are not those
+    of links, are left as they are.
+    """
+    wanted = LINKS_SCHEMA.types[2:]
+    if table.schema.names != LINKS_SCHEMA.names or table.schema.types[2:] != wanted:
+        return table
+    if any(column.null_count for column in table.columns):
+        return table
+    found = []
+    for batch in table.to_batches():
+        sides, rows = np.empty((2, len(batch)), np.uint32), []
+        for codes, names in zip(sides, SIDES, strict=True):
+            columns = [batch.column(name).to_numpy() for name in names]
+            known = Table(np.empty((0, 3), columns[0].dtype))
+            for start in range(0, len(batch), PIECE):
+                part = slice(start, start + PIECE)
+                codes[part] = known.codes_of(np.stack([one[part] for one in columns], axis=1))
+            rows.append(known.rows())
+        ends = {name: batch.column(name) for name in ("a", "b")}
+        found.append(pa.table(ends | _dictionaries([*sides], rows)).select(LINKS_SCHEMA.names))
+    return pa.concat_tables(found) if found else table
+
+
+def _dictionaries(
+    sides: Sequence[NDArray[np.uint32]], rows: Sequence[NDArray[Any]]
+) -> dict[str, pa.DictionaryArray[Any]]:
+    made = {}
+    for codes, held, names in zip(sides, rows, SIDES, strict=True):
+        indices = pa.array(np.ascontiguousarray(codes))
+        for name, column in zip(names, held.T, strict=True):
+            values = pa.array(np.ascontiguousarray(column))
+            made[name] = pa.DictionaryArray.from_arrays(indices, values, safe=False)
+    return made
+
 
 class States:
     """Distinct states of links, with a code for each; what it gave out never changes.
@@ -138,17 +186,21 @@ class States:
         codes[:, 0], codes[:, 1] = self.reals.codes_of(run.reals), self.ints.codes_of(run.ints)
         return codes
 
-    def coded(self, columns: LinkColumns) -> Packed:
-        """The links of some columns, sorted, each once."""
-        n = len(columns.a)
+    def coded(self, table: pa.Table) -> Packed:
+        """The links of a table whose states are apart, sorted, each once."""
+        n, at = table.num_rows, 0
         keys, codes = np.empty(n, np.uint64), np.empty((n, 2), np.uint32)
-        for start in range(0, n, PIECE):
-            part = slice(start, min(n, start + PIECE))
-            keys[part] = columns.a[part].astype(np.uint64) << np.uint64(32) | columns.b[part]
-            sides = (columns.weight, columns.written, columns.valence)
-            codes[part, 0] = self.reals.codes_of(np.stack([side[part] for side in sides], axis=1))
-            wholes = (columns.count, columns.created_at, columns.updated_at)
-            codes[part, 1] = self.ints.codes_of(np.stack([one[part] for one in wholes], axis=1))
+        for batch in table.to_batches():
+            part = slice(at, at + len(batch))
+            at += len(batch)
+            a, b = (batch.column(name).to_numpy() for name in ("a", "b"))
+            keys[part] = a.astype(np.uint64) << np.uint64(32) | b
+            for side, (known, names) in enumerate(zip((self.reals, self.ints), SIDES, strict=True)):
+                columns = [batch.column(name) for name in names]
+                rows = [column.dictionary.to_numpy() for column in columns]
+                codes[part, side] = known.codes_of(np.stack(rows, axis=1))[
+                    columns[0].indices.to_numpy()
+                ]
         self._settle()
         return self.packed(keys, codes)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,15 @@ class BadFile(Exception):
 # -- schemas -------------------------------------------------------------------------------------
 
 
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type of numbers that a dictionary may hold apart."""
+    apart = pa.types.is_dictionary(kind) and pa.types.is_primitive(kind.value_type)
+    return kind.value_type if apart else kind
+
+
 def _type_text(kind: pa.DataType) -> str | None:
     """Name a type as manifests do, or None for one that is not stored."""
+    kind = _plain(kind)
     if kind in _SHORT:
         kind = _SHORT[kind]
     if isinstance(kind, pa.BaseExtensionType):
@@ -93,7 +100,10 @@ def parse_schema(text: object) -> pa.Schema:
 
 
 def normal(table: pa.Table) -> pa.Table:
-    """Strip metadata and refuse what is not stored; raises InvalidInput."""
+    """Strip metadata and refuse what is not stored; raises InvalidInput.
+
+    Dictionaries stay: `write` lays out their values a row group at a time.
+    """
     for field in table.schema:
         if _type_text(field.type) is None or not _COLUMN.fullmatch(field.name):
             raise InvalidInput(
@@ -108,7 +118,11 @@ def normal(table: pa.Table) -> pa.Table:
             )
     schema = parse_schema(schema_text(table.schema))
     fields = [
-        pa.field(field.name, _written(field.type), bool(column.null_count))
+        pa.field(
+            field.name,
+            column.type if pa.types.is_dictionary(column.type) else _written(field.type),
+            bool(column.null_count),
+        )
         for field, column in zip(schema, table.columns, strict=True)
     ]
     return table.cast(pa.schema(fields))
@@ -128,7 +142,8 @@ def _written(kind: pa.DataType) -> pa.DataType:
 def _sample(column: pa.ChunkedArray[Any]) -> np.ndarray[Any, Any]:
     """Take values at evenly spaced rows, nulls left out."""
     rows = np.linspace(0, len(column) - 1, min(len(column), SAMPLE)).astype(np.int64)
-    values: np.ndarray[Any, Any] = column.take(rows).drop_null().to_numpy()
+    taken = column.take(rows).cast(_plain(column.type))
+    values: np.ndarray[Any, Any] = taken.drop_null().to_numpy()
     return values
 
 
@@ -144,7 +159,7 @@ def _layout(table: pa.Table) -> dict[str, Any]:
     for field, column in zip(table.schema, table.columns, strict=True):
         nested = pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)
         name = f"{field.name}.list.element" if nested else field.name
-        kind = field.type.value_type if nested else field.type
+        kind = field.type.value_type if nested else _plain(field.type)
         encoding[name], compression[name] = "PLAIN", "lz4"
         if nested:
             if pa.types.is_floating(kind):
@@ -181,10 +196,13 @@ def write(table: pa.Table, sink: Any, *, plain: bool = False) -> bool:
     values); write it again with `plain` then. Raises OSError as the sink does.
     """
     layout = {"use_dictionary": False, "compression": "none"} if plain else _layout(table)
-    size = _group_rows(table.schema)
+    schema = pa.schema(
+        [pa.field(field.name, _plain(field.type), field.nullable) for field in table.schema]
+    )
+    size = _group_rows(schema)
     with pq.ParquetWriter(
         pa.PythonFile(sink, "w"),
-        table.schema,
+        schema,
         version="2.6",
         write_statistics=False,
         store_schema=False,
@@ -194,7 +212,13 @@ def write(table: pa.Table, sink: Any, *, plain: bool = False) -> bool:
     ) as writer:
         for start in range(0, table.num_rows, size):
             # one chunk a column, so that pages do not depend on how the table came
-            writer.write_table(table.slice(start, size).combine_chunks(), row_group_size=size)
+            part = table.slice(start, size).combine_chunks()
+            columns = [
+                column.cast(field.type) if pa.types.is_dictionary(column.type) else column
+                for field, column in zip(schema, part.columns, strict=True)
+            ]
+            part = pa.Table.from_arrays(columns, schema=schema)
+            writer.write_table(part, row_group_size=size)
     made = writer.writer.metadata
     groups = [made.row_group(number) for number in range(made.num_row_groups)]
     chunks = (group.column(place) for group in groups for place in range(group.num_columns))
@@ -261,7 +285,12 @@ def _memory(data: bytes | mmap.mmap) -> pa.Buffer:
     return sink.getvalue()
 
 
-def read(data: bytes | mmap.mmap, rows: int, schema: str) -> pa.Table:
+def read(
+    data: bytes | mmap.mmap,
+    rows: int,
+    schema: str,
+    each: Callable[[pa.Table], pa.Table] | None = None,
+) -> pa.Table:
     """Read a whole file, sizes and schema checked before memory is taken.
 
     A thread of Arrow's that lets go of Python's memory while the process ends aborts the
@@ -275,6 +304,8 @@ def read(data: bytes | mmap.mmap, rows: int, schema: str) -> pa.Table:
         Rows it must have.
     schema : str
         Its columns, as `schema_text` writes them.
+    each : callable, optional
+        Gives the rows of a row group the form in which they are kept.
 
     Returns
     -------
@@ -314,10 +345,23 @@ def read(data: bytes | mmap.mmap, rows: int, schema: str) -> pa.Table:
         if schema_text(file.schema_arrow) != schema_text(flat):
             found = schema_text(file.schema_arrow)
             raise BadFile(f"found the columns {found[:200]!r}, expected {schema[:200]!r}")
-        table = file.read(use_threads=isinstance(data, bytes)).cast(target)
-        table.validate(full=True)
+        threads = isinstance(data, bytes)
+        if each is None:
+            table = _valid(file.read(use_threads=threads), target)
+        else:
+            numbers = range(meta.num_row_groups)
+            parts = (file.read_row_group(number, use_threads=threads) for number in numbers)
+            made = [each(_valid(part, target)) for part in parts]
+            table = pa.concat_tables(made) if made else target.empty_table()
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise BadFile(f"it cannot be parsed ({str(error)[:200]})") from error
     if table.num_rows != rows:
         raise BadFile(f"found {table.num_rows} rows, expected {rows}")
+    return table
+
+
+def _valid(table: pa.Table, target: pa.Schema) -> pa.Table:
+    """Rows of a file in the types that a store has for them."""
+    table = table.cast(target)
+    table.validate(full=True)
     return table

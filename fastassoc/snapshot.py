@@ -189,7 +189,9 @@ def verify_segment(root: Path, segment: Segment) -> None:
     _load(root, segment, lambda fd, file: _checked(fd, segment, file, keep=False))
 
 
-def read_segment(root: Path, segment: Segment) -> pa.Table:
+def read_segment(
+    root: Path, segment: Segment, each: Callable[[pa.Table], pa.Table] | None = None
+) -> pa.Table:
     """Read a segment whole, after its size, hash, schema and declared rows were checked.
 
     Parameters
@@ -198,11 +200,14 @@ def read_segment(root: Path, segment: Segment) -> pa.Table:
         The store.
     segment : Segment
         As a manifest or a journal row names it.
+    each : callable, optional
+        Gives some rows at a time the form in which they are kept, so that not all of them ever lie
+        in memory as they are.
 
     Returns
     -------
     pyarrow.Table
-        `segment.rows` rows with the columns of `segment.schema`.
+        `segment.rows` rows with the columns of `segment.schema`, in that form.
 
     Raises
     ------
@@ -224,7 +229,7 @@ def read_segment(root: Path, segment: Segment) -> pa.Table:
         if not small:
             data = mmap.mmap(fd, segment.bytes, access=mmap.ACCESS_READ)
         try:
-            return parquet.read(data, segment.rows, segment.schema)
+            return parquet.read(data, segment.rows, segment.schema, each)
         except parquet.BadFile as error:
             raise CorruptStore(file, str(error)) from error
 

@@ -163,6 +163,9 @@ def _within(column: Any, low: float, high: float, where: str) -> None:
 
 
 def _times(column: Any, where: str) -> None:
+    if pa.types.is_dictionary(column.type):
+        kept = [chunk.dictionary for chunk in column.chunks]
+        column = pa.chunked_array(kept, column.type.value_type)
     ends = pc.min_max(column).as_py()
     if ends["min"] is not None and not FIRST <= ends["min"] <= ends["max"] <= LAST:
         raise InvalidInput(f"{where}: a time is beyond every calendar")

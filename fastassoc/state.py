@@ -161,7 +161,11 @@ class State(Changes):
         hashed.update(json.dumps(summary, sort_keys=True).encode())
         for part in (notes.to_arrow(), notes.state_to_arrow(), self.vocabulary.to_arrow()):
             hashed.update(np.array(table_hashes(part), np.uint64).tobytes())
-        parts = [self.links.to_arrow(), self.note_links_table(), self._vectors(self.space.points)]
+        parts = [
+            self.links.to_arrow(),
+            self._by_seq(self.note_links.to_arrow()),
+            self._vectors(self.space.points),
+        ]
         parts += [self.cues.to_arrow(notes.seq.array), self.cues.stems.to_arrow()]
         if self.space.staged is not None:
             parts.append(self._vectors(self.space.staged))
@@ -184,8 +188,8 @@ class State(Changes):
             "notestate": self.notes.state_to_arrow(),
             "dead": pa.table({"seq": pa.array(dead, pa.int64())}),
             "vocabulary": self.vocabulary.to_arrow(),
-            "links-concept": self.links.to_arrow(),
-            "links-note": self.note_links_table(),
+            "links-concept": self.links.captured(),
+            "links-note": self._by_seq(self.note_links.captured()),
         }
         if len(self.cues.stems):
             tables["stems"] = self.cues.stems.to_arrow()
@@ -202,9 +206,9 @@ class State(Changes):
         wanted[: int(np.searchsorted(self.notes.seq.array, after, "right"))] = 0
         return vectors_table(points, self.notes.seq.array, wanted)
 
-    def note_links_table(self) -> pa.Table:
-        """The links between notes as `LINKS_SCHEMA`, but for ``a`` and ``b``: int64 sequences."""
-        table, seqs = self.note_links.to_arrow(), self.notes.seq.array
+    def _by_seq(self, table: pa.Table) -> pa.Table:
+        """A table of links between notes with their sequences, int64, in ``a`` and ``b``."""
+        seqs = self.notes.seq.array
         for place, name in enumerate(("a", "b")):
             values = pa.array(seqs[table.column(name).to_numpy()])
             table = table.set_column(place, pa.field(name, pa.int64(), nullable=False), values)

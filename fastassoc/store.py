@@ -26,6 +26,7 @@ from fastassoc.journal import Behind, Draft, Entry, Journal, Pointer, Transactio
 from fastassoc.jsontext import loads
 from fastassoc.named import MADE_FROM, SPANNED, bulk_segments, cache_keys, manifest_of, parts_of
 from fastassoc.notes import NOTES_SCHEMA, NOTESTATE_SCHEMA, NoteTable
+from fastassoc.packed import states_apart
 from fastassoc.ports import Still, written_ids
 from fastassoc.reports import Report
 from fastassoc.settings import Settings
@@ -168,7 +169,9 @@ class Store:
         self, manifest: dict[str, Any], parts: dict[str, list[Segment]]
     ) -> dict[str, pa.Table]:
         tables = {
-            kind: disk.read_segment(self.root, held[0])
+            kind: disk.read_segment(
+                self.root, held[0], states_apart if kind.startswith("links-") else None
+            )
             for kind, held in parts.items()
             if kind not in SPANNED
         }

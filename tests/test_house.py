@@ -112,7 +112,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "storecare": {"errors", "files", "journal", "paths", "snapshot", "named", "state"},
     "store": TOOLS
     | {"journal", "snapshot", "named", "saving", "storecare", "ports", "state", "notes", "cache"}
-    | {"indexed", "shapes", "sound", "text", "textcache", "vectorcache", "vectors"},
+    | {"indexed", "packed", "shapes", "sound", "text", "textcache", "vectorcache", "vectors"},
     "shapes": {"errors"},
     "sound": {"batch", "errors", "notes", "shapes"},
     "pieces": TOOLS

@@ -16,6 +16,7 @@ from naive_links import NaiveLinks, pairs_of
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import links as kernels
 from fastassoc.links import LinkMatrix, Sizes, keys_of
+from fastassoc.packed import states_apart
 from fastassoc.settings import LinkRule
 
 DAY = 86_400_000_000
@@ -225,6 +226,25 @@ def test_round_trip_changes_nothing_later(first, second, options):
         else:
             assert apply(links, op) == apply(again, op)
     assert links.to_arrow().equals(again.to_arrow())
+
+
+@slow
+@given(changes(), st.sampled_from(RULES), st.integers(1, 7))
+def test_states_apart_are_the_same_links(ops, options, size):
+    links, _ = make(options)
+    for op in ops:
+        if op[0] != "view":
+            apply(links, op)
+    whole = links.to_arrow()
+    chunked = pa.concat_tables(
+        [whole.slice(at, size) for at in range(0, len(whole), size)] or [whole]
+    )
+    assert links.captured().cast(whole.schema).equals(whole)
+    for table in (states_apart(whole), states_apart(chunked)):
+        assert pa.types.is_dictionary(table.schema.field("count").type) or not len(whole)
+        assert table.cast(whole.schema).equals(whole)
+        again = LinkMatrix.from_arrow(table, LinkRule(**options), 0.3)
+        assert again.to_arrow().equals(whole)
 
 
 @slow
