@@ -190,6 +190,41 @@ def test_ids_are_forgotten_after_a_week_but_not_before_they_leave(journal: Journ
     journal.publish("manifest-3.json", 3, "h")
     assert journal.done("old") is None
     assert journal.done("young") == (2, 3 * day)
+    assert journal.verify() == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE done SET op_id = x'6f6e67' WHERE seq = 2",
+        "UPDATE done SET at = at + 1 WHERE seq = 1",
+        "UPDATE done SET seq = 9 WHERE seq = 2",
+        "UPDATE done SET at = 'x' WHERE seq = 2",
+        "DELETE FROM done WHERE seq = 1",
+        "INSERT INTO done VALUES (x'00', 2, 0)",
+    ],
+)
+@pytest.mark.parametrize("older", [False, True])
+def test_ids_whose_rows_are_gone_are_checked(folder: Path, damage: str, older: bool) -> None:
+    with Journal.create(folder) as journal:
+        add(journal, "one", "two", "three")
+        journal.publish("manifest-2.json", 2, "h")
+        if older:  # a version that knew no sum of them wrote this
+            with journal.locked(durable=True) as tx:
+                meta = tx._records.meta(tx._open())._replace(done=None)
+                tx._write_meta(tx._open(), meta)
+            assert journal.verify() == []
+        journal.publish("manifest-3.json", 3, "h")
+        add(journal, "four")
+        assert journal.verify() == []
+        assert journal.done("two") == (2, 0)
+    conn = apsw.Connection(str(folder / "journal.db"))
+    conn.execute(damage)
+    conn.close()
+    with Journal.open(folder) as journal:
+        (problem,) = journal.verify()
+    assert problem[0] == "journal.db"
+    assert "id" in problem[1]
 
 
 # -- several handles, threads and processes -------------------------------------------------------

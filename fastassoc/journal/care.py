@@ -15,7 +15,7 @@ from fastassoc.journal import chain
 from fastassoc.journal.chain import Pointer
 from fastassoc.journal.connections import Connections
 from fastassoc.journal.headfile import HeadFile
-from fastassoc.journal.records import CHUNK, ROWS, Records
+from fastassoc.journal.records import CHUNK, DONE, ROWS, Records
 from fastassoc.journal.sqlite import LEVELS, NAME, POLL, fetch, translate
 from fastassoc.journal.transaction import Transaction
 
@@ -116,6 +116,10 @@ def verify(connections: Connections, records: Records) -> list[tuple[str, str]]:
         )[0][0]
         if lost:
             problems.append((NAME, f"{lost} operation ids are not listed as done"))
+        meta = records.meta(conn)
+        kept = fetch(conn, DONE, (meta.anchor[0],))
+        if meta.done is not None and chain.folded(NAME, kept) != meta.done:
+            problems.append((NAME, "the ids of operations before the snapshot were changed"))
         if connections.head is not None:
             acknowledged, wrong = connections.head.read(last)
             # commits since our moment may be in head already

@@ -12,11 +12,12 @@ import xxhash
 from fastassoc.errors import CorruptStore, FormatTooNew
 from fastassoc.formats import FORMAT
 
-__all__ = ["Draft", "Entry", "Meta", "Pointer", "Position", "seal", "verify"]
+__all__ = ["Draft", "Entry", "Meta", "Pointer", "Position", "folded", "seal", "verify"]
 
 Position = tuple[int, bytes]  # a sequence, and the chain hash after it
 # previous hash, sequence, format, time; lengths of id (-1: none), kind, body, vectors (-1: none)
 HEADER = struct.Struct("<16sqqqqqqq")
+DONE = struct.Struct("<qq")  # sequence, time
 
 
 class Draft(NamedTuple):
@@ -87,12 +88,15 @@ class Meta(NamedTuple):
         Where the journal begins: the last dropped operation and the chain hash after it.
     current : Pointer or None
         The current snapshot.
+    done : int or None
+        What is kept of operations up to `anchor`, `folded`; None if an older version wrote this.
     """
 
     format: int
     store: str
     anchor: Position
     current: Pointer | None
+    done: int | None = 0
 
     def key(self) -> bytes:
         """Identity as 16 bytes."""
@@ -119,6 +123,7 @@ class Meta(NamedTuple):
                 "store": self.store,
                 "anchor": [self.anchor[0], self.anchor[1].hex()],
                 "current": current,
+                "done": None if self.done is None else f"{self.done:016x}",
             }
         )
         return content, xxhash.xxh3_128_digest(content.encode())
@@ -144,8 +149,33 @@ class Meta(NamedTuple):
         pointer = data["current"]
         if pointer is not None:
             pointer = Pointer(pointer[0], pointer[1], pointer[2], bytes.fromhex(pointer[3]))
-        anchor = data["anchor"]
-        return cls(data["format"], data["store"], (anchor[0], bytes.fromhex(anchor[1])), pointer)
+        anchor = data["anchor"][0], bytes.fromhex(data["anchor"][1])
+        done = None if data.get("done") is None else int(data["done"], 16)
+        return cls(data["format"], data["store"], anchor, pointer, done)
+
+
+def folded(file: str, rows: Iterable[Sequence[Any]], done: int = 0) -> int:
+    """Fold ids of operations into a number that tells them; again, and they are out of it.
+
+    Parameters
+    ----------
+    file : str
+        Name for the error.
+    rows : iterable of (op_id, seq, at)
+    done : int
+        What others were folded into.
+
+    Raises
+    ------
+    CorruptStore
+        A row is of other types.
+    """
+    for op_id, seq, at in rows:
+        try:
+            done ^= xxhash.xxh3_64_intdigest(DONE.pack(seq, at) + op_id)
+        except (TypeError, struct.error):
+            raise CorruptStore(file, "an id of an operation in it is none") from None
+    return done
 
 
 def _digest(

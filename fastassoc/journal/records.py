@@ -13,13 +13,14 @@ from fastassoc.journal import chain
 from fastassoc.journal.chain import Entry, Meta, Position
 from fastassoc.journal.sqlite import NAME, fetch
 
-__all__ = ["CHUNK", "ROWS", "Behind", "Records", "done"]
+__all__ = ["CHUNK", "DONE", "ROWS", "Behind", "Records", "done"]
 
 CHUNK = 4096  # rows fetched at once where all are walked
 ROWS = (
     "SELECT seq, op_id, format, kind, at, body, vectors, hash FROM journal "
     "WHERE seq >= ? ORDER BY seq LIMIT ?"
 )
+DONE = "SELECT op_id, seq, at FROM done WHERE seq <= ?"
 LAST = "SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1"
 
 

@@ -284,6 +284,6 @@ def begin(
         Ids of operations up to there, their sequences and times.
     """
     folder.prepare(path)
-    meta = Meta(FORMAT, store, position, None)
     done = [one for one in ids if one[1] <= position[0]]
+    meta = Meta(FORMAT, store, position, None, chain.folded(NAME, done))
     folder.make(path, "full", None, meta, done)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Any
 
 import apsw
 
@@ -23,8 +24,8 @@ from fastassoc.journal import chain
 from fastassoc.journal.chain import Draft, Entry, Meta, Pointer, Position
 from fastassoc.journal.connections import Connections
 from fastassoc.journal.reach import advance_head, check_head, prepare_head
-from fastassoc.journal.records import Records, done, position_of
-from fastassoc.journal.sqlite import LEVELS, POLL, fetch, translate
+from fastassoc.journal.records import DONE, Records, done, position_of
+from fastassoc.journal.sqlite import LEVELS, NAME, POLL, fetch, translate
 
 __all__ = ["Transaction"]
 
@@ -308,10 +309,15 @@ class Transaction:
             raise InvalidInput("publishing and dropping need locked(durable=True).")
         dropped = 0
         if through > meta.anchor[0]:
-            meta = meta._replace(anchor=(through, self._hash_at(meta, through)))
+            anchor = (through, self._hash_at(meta, through))
+            rows = "SELECT op_id, seq, at FROM journal WHERE seq <= ? AND op_id NOT NULL"
+            ids = fetch(conn, rows, (through,))
             conn.execute("DELETE FROM journal WHERE seq <= ?", (through,))
             dropped = conn.changes()
-            self._forget_ids(conn, through)
+            ids += self._forget_ids(conn, through)
+            if meta.done is None:
+                ids = fetch(conn, DONE, (through,))
+            meta = meta._replace(anchor=anchor, done=chain.folded(NAME, ids, meta.done or 0))
         self._write_meta(conn, meta)
         return dropped
 
@@ -326,8 +332,8 @@ class Transaction:
         conn.execute(UPDATE_META, meta.seal())
         self._changed = self._wrote_meta = True
 
-    def _forget_ids(self, conn: apsw.Connection, through: int) -> None:
-        """Forget operation ids of dropped rows, beyond seven days or a million."""
+    def _forget_ids(self, conn: apsw.Connection, through: int) -> list[Any]:
+        """Forget operation ids of dropped rows, beyond seven days or a million; returns these."""
         newest = fetch(conn, "SELECT max(at) FROM done")[0][0] or 0
         oldest = 0
         # at most one id a sequence: only a long journal can hold too many
@@ -336,8 +342,9 @@ class Transaction:
                 conn, "SELECT seq FROM done ORDER BY seq DESC LIMIT 1 OFFSET ?", (DONE_IDS - 1,)
             )
             oldest = kept[0][0] if kept else 0
-        conn.execute(
-            "DELETE FROM done WHERE seq <= ? AND (at < ? OR seq < ?)",
+        return fetch(
+            conn,
+            "DELETE FROM done WHERE seq <= ? AND (at < ? OR seq < ?) RETURNING op_id, seq, at",
             (through, newest - DONE_MICROSECONDS, oldest),
         )
 

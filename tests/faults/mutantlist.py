@@ -449,8 +449,8 @@ ORDER = [
     mutant(
         "ids outlive the rows",
         TRANSACTION,
-        '"DELETE FROM done WHERE seq <= ? AND (at < ? OR seq < ?)"',
-        '"DELETE FROM done WHERE seq <= ? OR at < ? OR seq < ?"',
+        '"DELETE FROM done WHERE seq <= ? AND (at < ? OR seq < ?) ',
+        '"DELETE FROM done WHERE (seq <= ? OR at < ? OR seq < ?) ',
         JOURNAL + "test_ids_are_forgotten_after_a_week_but_not_before_they_leave",
     ),
     mutant(
