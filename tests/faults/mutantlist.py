@@ -454,6 +454,13 @@ ORDER = [
         JOURNAL + "test_ids_are_forgotten_after_a_week_but_not_before_they_leave",
     ),
     mutant(
+        "ids without rows are verified",
+        "journal/care.py",
+        "if meta.done is not None and",
+        "if False and",
+        JOURNAL + "test_ids_whose_rows_are_gone_are_checked",
+    ),
+    mutant(
         "an id counts once",
         "handle.py",
         "known = None if operation_id is None else held.done(operation_id)",
