@@ -23,7 +23,7 @@ __all__ = ["Terms", "Texts", "best_texts", "weigh"]
 Whole = Any  # int or a NumPy integer: mypy tells them apart, compiled code does not
 
 FEW = 16_384  # postings that are walked without a thought
-DEAR = 16  # postings that are walked in the time in which a row is scored by what it holds
+DEAR = 128  # postings that are walked while a row far away in memory is scored by what it holds
 ROUNDED = 1e-9  # sums in another order differ by less, as a share
 
 
@@ -205,18 +205,23 @@ def _last_of(
     touched: NDArray[np.int32],
     used: Whole,
     out: NDArray[np.float64],
+    sums: NDArray[np.float64],
     subjects: Lists,
     allowed: NDArray[np.uint8],
     only: Whole,
     k: Whole,
 ) -> float:
-    """The k-th largest of the sums of rows that may come, 0 where there are fewer."""
+    """The k-th largest of the sums of rows that may come, 0 where there are fewer.
+
+    `sums` gets them all: to look again in `out` would cost as much.
+    """
     best = np.empty(k, np.float64)
     places = np.empty(k, np.int64)
     flat, ptr = subjects.flat, subjects.ptr
     size = 0
     for i in range(used):
         value = out[touched[i]]
+        sums[i] = value
         if size == k and value <= best[0]:
             continue
         if allowed[touched[i]] == 0 or (only >= 0 and not holds(flat, ptr, touched[i], only)):
@@ -289,6 +294,7 @@ def _best_texts(
             order[at] = j
     k = min(k, allowed.size)
     touched = np.empty(np.minimum(total, allowed.size) + 1, np.int32)
+    sums = np.empty(touched.size, np.float64)
     used: Whole = 0
     rest = 0.0
     for j in range(n):
@@ -297,11 +303,11 @@ def _best_texts(
     for at in range(n):
         j = order[at]
         if not plain and used >= k > 0 and sizes[j] > used // 4:
-            least = _last_of(touched, used, out, subjects, allowed, only, k) * (1.0 - ROUNDED)
+            least = _last_of(touched, used, out, sums, subjects, allowed, only, k) * (1.0 - ROUNDED)
             near = 0
             bound = least - rest * (1.0 + ROUNDED)
             for i in range(used):
-                near += out[touched[i]] >= bound
+                near += sums[i] >= bound
             if bound > 0.0 and near * DEAR < total:
                 break  # to score these by what they hold costs less than the lists that are left
         used = _walk(texts, held, subjects, terms, j, out, touched, used)
@@ -310,7 +316,7 @@ def _best_texts(
         if at == n - 1:
             rest = 0.0
     if not plain and rest == 0.0 and used >= k > 0:
-        least = _last_of(touched, used, out, subjects, allowed, only, k) * (1.0 - ROUNDED)
+        least = _last_of(touched, used, out, sums, subjects, allowed, only, k) * (1.0 - ROUNDED)
     bound = least - rest * (1.0 + ROUNDED)
     m = 0
     found = np.empty(used, np.int64)
