@@ -534,12 +534,18 @@ def strongest(ids: Array, weights: Array, size: int, limit: int) -> int:
 
 
 @inline
+def ascends(ids: Array, size: int) -> bool:
+    """Whether each id is larger than the one before, as those of a row's strong links are."""
+    at = 1
+    while at < size and ids[at - 1] < ids[at]:
+        at += 1
+    return at >= size
+
+
+@inline
 def ascending(touched: Array, size: int, words: Array) -> None:
     """Sort distinct ids in place: by comparing, or through a bitmap (left zero)."""
-    sorted_to = 1
-    while sorted_to < size and touched[sorted_to - 1] < touched[sorted_to]:
-        sorted_to += 1
-    if sorted_to >= size:  # the strong links of one row
+    if ascends(touched, size):
         return
     if size <= SMALL or size * 8 < words.size:
         gap = 1
@@ -740,6 +746,11 @@ def _expand(
                             link_ids[kept], link_weights[kept] = col, link_weights[i]
                             kept += 1
                     n = kept if fanout < 0 else strongest(link_ids, link_weights, kept, fanout)
+            if hop == 0 and asked.size == 1 and ascends(link_ids, n):
+                hop_ids, hop_raw = link_ids[:n].copy(), link_weights[:n].copy()
+                hop_parents = np.full(n, source, np.uint32)
+                ptr[1] = n
+                break
             for i in range(n):
                 col = link_ids[i]
                 raw = link_weights[i]
@@ -752,6 +763,8 @@ def _expand(
                         size += 1
                     best[col] = raw
                     parent[col] = source
+        if ptr[hop + 1]:  # one row, as it stands
+            continue
         ascending(touched, size, words)
         done = ptr[hop]
         ptr[hop + 1] = done + size
