@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fastassoc.kernels import inline, jit
-from fastassoc.kernels.heap import sink, worse
+from fastassoc.kernels.heap import best_first, sink, worse
 
 WRITE, UNWRITE, TEACH, UNLINK, ERASE = 0, 1, 2, 3, 4
 MOVE = 5  # teaches only what is linked
@@ -605,6 +605,8 @@ def head_links(
         return -1
     passed, used = 0, 0
     for i in range(size):
+        if passed == fanout:  # they come in order
+            break
         col, weight = head_ids[heads[row], i], head_weights[heads[row], i]
         if best[col] == math.inf:
             continue
@@ -637,7 +639,7 @@ def _fill_heads(
     out_ids: Array,
     out_weights: Array,
 ) -> None:
-    """The strongest links of each of `rows` (int64[h]) into `out_ids`, `out_weights` [h, size].
+    """The strongest links of each of `rows` (int64[h]), in order, into `out_ids`, `out_weights`.
 
     Each has more than `size` strong links; scratch is as long as the longest row.
     """
@@ -647,6 +649,7 @@ def _fill_heads(
         for j in range(count):
             scratch_ids[j], scratch_weights[j] = cols[begin + j], weights[begin + j]
         kept = strongest(scratch_ids, scratch_weights, count, out_ids.shape[1])
+        best_first(scratch_weights, scratch_ids, kept)
         for j in range(kept):
             out_ids[i, j], out_weights[i, j] = scratch_ids[j], scratch_weights[j]
 
