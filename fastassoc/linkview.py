@@ -45,9 +45,9 @@ class Rows(NamedTuple):
     def of(cls, base: Packed, threshold: float, fading: bool, head: int) -> Rows:
         """Build from the base; `stamps` (int64[2 n]) is empty in a layer that does not fade.
 
-        Rows with more than `head` strong links also have their strongest apart, in order, for reads with a
-        cap: row i's are ``head_ids[heads[i]]``, unless that is -1. Not in a layer that fades,
-        where the order of strength changes with time.
+        Rows with more than `head` strong links also have their strongest apart, in order, for
+        reads with a cap: row i's are ``head_ids[heads[i]]``, unless that is -1. Not in a layer
+        that fades, where the order of strength changes with time.
         """
         n = len(base.keys)
         ids = int(base.keys.view(np.uint32)[::2].max()) + 1 if n else 0  # of the second ends
