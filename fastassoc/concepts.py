@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Final, cast
 
 import numpy as np
@@ -178,24 +179,26 @@ class Vocabulary:
         """
         if len(keys) != len(shown):
             raise InvalidInput(f"intern: found {len(keys)} keys and {len(shown)} spellings.")
-        found: list[int | None] = list(map(self._ids.get, keys))
-        if None not in found:
-            return np.fromiter(found, np.uint32, len(found))
-        new: dict[str, str] = {}
-        for place, known in enumerate(found):
-            if known is None:
-                new.setdefault(keys[place], shown[place])
-        first, names = len(self._keys), list(new)
-        same = shown is keys
-        self._shown += names if same else [k if k == s else s for k, s in new.items()]
-        self._keys += names
-        # ids are published last, so that a reader that has one can name it
-        self._ids.update(zip(names, range(first, first + len(names)), strict=True))
         ids = self._ids
-        found = [
-            ids[key] if known is None else known for key, known in zip(keys, found, strict=True)
-        ]
-        return np.fromiter(found, np.uint32, len(found))
+        found = np.fromiter(map(ids.get, keys, repeat(-1)), np.int64, len(keys))
+        missing = np.flatnonzero(found < 0)
+        if len(missing):
+            asked = list(map(keys.__getitem__, missing.tolist()))
+            names = list(dict.fromkeys(asked))
+            first, after = len(self._keys), len(self._keys) + len(names)
+            if shown is keys:
+                self._shown += names
+            else:  # of repeats the first stays
+                spelled = dict(
+                    zip(asked[::-1], map(shown.__getitem__, missing[::-1].tolist()), strict=True)
+                )
+                self._shown += [k if k == spelled[k] else spelled[k] for k in names]
+            self._keys += names
+            # ids are published last, so that a reader that has one can name it
+            ids.update(zip(names, range(first, after), strict=True))
+            once = len(names) == len(asked)
+            found[missing] = np.arange(first, after) if once else [ids[key] for key in asked]
+        return found.astype(np.uint32)
 
     def find(self, name: str) -> int | None:
         """The id of a name, folded first; None where it is unknown.
