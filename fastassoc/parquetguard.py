@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from fastassoc.errors import InvalidInput
 from fastassoc.footer import footer_of, page_header, row_groups
+from fastassoc.kernels import rows as kernels
 
 __all__ = ["check_footer"]
 
@@ -21,7 +22,6 @@ FREE_NAMES = 4 << 30  # bytes that a row group's lists of text, or of numbers, m
 MOST = 1 << 30  # bytes that one read should take at most
 STEP = 4096  # rows of one read, and
 LEAST = 16  # at the worst
-LENGTH = Struct("<I").unpack_from
 DICTIONARY = 64 << 20  # a larger dictionary page is not looked into
 CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "ZSTD": "zstd", "BROTLI": "brotli", "LZ4": "lz4_raw"}
 
@@ -110,20 +110,7 @@ def longest_value(chunk: Any, raw: Any) -> int:
     try:
         if chunk.compression != "UNCOMPRESSED":
             page = pa.Codec(CODECS[chunk.compression]).decompress(page, unpacked, asbytes=True)
-        return _longest(page)
+        longest = kernels.longest_value(np.frombuffer(page, np.uint8))
+        return unpacked if longest < 0 else int(longest)
     except (KeyError, ValueError, OSError, pa.ArrowException):
         return unpacked
-
-
-def _longest(page: bytes) -> int:
-    """Length of the longest of the values, each after its length in 4 bytes."""
-    at = longest = 0
-    last = len(page) - 4
-    while at <= last:
-        (length,) = LENGTH(page, at)
-        if length > longest:  # noqa: PLR1730  (this loop takes as long as all else here)
-            longest = length
-        at += 4 + length
-    if at != len(page):
-        raise ValueError("the page is torn")
-    return longest

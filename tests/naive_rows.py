@@ -46,6 +46,20 @@ def count_seen(values: Sequence[int]) -> list[int]:
     return out
 
 
+def longest_value(page: bytes) -> int:
+    """Length of the longest value, each after its length in 4 bytes; -1 where the page is torn."""
+    lengths = [0]
+    while page:
+        if len(page) < 4:
+            return -1
+        (length,) = struct.unpack("<I", page[:4])
+        if length > len(page) - 4:
+            return -1
+        lengths.append(length)
+        page = page[4 + length :]
+    return max(lengths)
+
+
 def content_ids(contents: Sequence[bytes], namespace: UUID) -> list[str]:
     """UUIDv5 of the content and its occurrence."""
     seen: Counter[bytes] = Counter()

@@ -78,7 +78,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     "rows": TOOLS | {"concepts", "few", "vectorfield"},
     "mapping": TOOLS | {"rows"},
     "arrowguard": {"errors"},
-    "parquetguard": {"errors", "footer"},
+    "parquetguard": {"errors", "footer", "kernels"},
     "parts": {"errors"},
     "lines": TOOLS | {"parts", "rows"},
     "sources": TOOLS | {"arrowguard", "lines", "parquetguard", "parts"},

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fastassoc.batch import NoteBatch
 from fastassoc.concepts import fold_name
 from fastassoc.errors import InvalidInput
-from fastassoc.kernels.rows import count_seen, gather_names, move_seen
+from fastassoc.kernels.rows import count_seen, gather_names, longest_value, move_seen
 from fastassoc.rows import (
     FIELDS,
     NAMESPACE,
@@ -100,6 +100,14 @@ def test_count_seen_equals_its_twin(values: list[int], cut: int) -> None:
     new += count_seen(wide, held, spread[cut:], out[cut:])
     assert out.tolist() == naive_rows.count_seen(values)
     assert new == len(set(values))
+
+
+@given(st.lists(st.binary(max_size=300)), st.integers(0, 9), st.binary(max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_longest_value_equals_its_twin(values: list[bytes], cut: int, tail: bytes) -> None:
+    page = b"".join(len(value).to_bytes(4, "little") + value for value in values)
+    for one in (page, page[: len(page) - cut], page + tail, b"\xff" * 4 + page):
+        assert longest_value(np.frombuffer(one, np.uint8)) == naive_rows.longest_value(one)
 
 
 @given(st.lists(st.binary(max_size=3).map(lambda b: bytes(c & 127 for c in b)), max_size=30))

@@ -103,6 +103,23 @@ def _move_seen(
         new_counts[slot] = counts[old]
 
 
+def _longest_value(page: NDArray[np.uint8]) -> int:
+    """Length of the longest of a page's values, each after its length in 4 bytes; -1: it is torn.
+
+    `page` uint8 [n], the lengths with their lowest byte first.
+    """
+    at = longest = np.int64(0)
+    last = len(page) - 4
+    while at <= last:
+        length = np.int64(0)
+        for byte in range(4):
+            length |= np.int64(page[at + byte]) << (8 * byte)
+        longest = max(longest, length)
+        at += 4 + length
+    return int(longest) if at == len(page) else -1
+
+
 gather_names = jit(_gather_names)
 count_seen = jit(_count_seen)
 move_seen = jit(_move_seen)
+longest_value = jit(_longest_value)
