@@ -454,8 +454,8 @@ def _one_thread() -> Iterator[None]:
         faiss.omp_set_num_threads(before)
 
 
-def _measured(index: VectorIndex, truth: measure.Truth) -> float:
-    return truth.recall(lambda query, mask: index.candidates(query, LEAST, mask))
+def _measured(index: VectorIndex, truth: measure.Truth, shares: NDArray[np.float64]) -> float:
+    return truth.recall(lambda query, mask: index.candidates(query, LEAST, mask), shares)
 
 
 def _build_pq(choice: Choice, truth: measure.Truth, need: float) -> VectorIndex | float:
@@ -536,13 +536,14 @@ def _tuned(
 ) -> VectorIndex | float:
     """Find the least margin that keeps the recall; else the recall of what is worth it."""
     worth = WORTH if choice.kind == "ivf" else WORTH_CODES
+    shares = truth.shares()  # a wider margin finds whatever a narrower one did
     for sure in SURE:
         margin = float(np.quantile(measured.excess, sure))
         if measured.share(margin) > worth:
             return measured.promised
         made = replace(choice, parameters=parameters | {"margin": margin}, bytes=_size(index))
         tuned = VectorIndex(made, index)
-        reached = _measured(tuned, truth)
+        reached = _measured(tuned, truth, shares)
         if reached >= need:
             tuned.choice = replace(made, recall=reached)
             return tuned

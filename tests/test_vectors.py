@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -430,6 +430,29 @@ def test_the_measure_knows_the_truth() -> None:
     few = np.arange(0, N, 2)
     half = truth.recall(lambda _, mask: few if mask is None else few[mask[few] != 0])
     assert 0.2 < half < 0.6
+
+
+def test_the_measure_asks_no_question_again_whose_nearest_were_found() -> None:
+    rows, _ = table()
+    truth = recall.Truth(rows, 2000)
+
+    asked: list[int] = []
+
+    def find(n: int) -> Callable[[Any, Any], np.ndarray]:
+        def first(_: Any, mask: Any) -> np.ndarray:
+            asked.append(n)
+            return np.arange(n) if mask is None else np.flatnonzero(mask[:n])
+
+        return first
+
+    shares = truth.shares()
+    before = np.zeros(shares.size)
+    for n in (N // 4, N // 2, N - 5, N):
+        after = truth.recall(find(n), shares)
+        assert asked.count(n) == np.count_nonzero(before < 1.0)
+        assert after == truth.recall(find(n))
+        before = shares.ravel().copy()
+    assert before.all()
 
 
 def test_the_advice_on_kernels_names_what_to_set() -> None:
