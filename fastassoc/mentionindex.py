@@ -25,7 +25,7 @@ from fastassoc.errors import InvalidInput
 from fastassoc.kernels import mentions as kernels
 from fastassoc.postings import Postings, PostingsView, gather, list_sizes
 from fastassoc.scripts import JOINED, is_unspaced
-from fastassoc.words import tokens, units
+from fastassoc.words import tokens, units, units_of
 
 __all__ = ["RULES", "Corpus", "MentionIndex", "MentionView"]
 
@@ -487,9 +487,7 @@ class _Names:
         words = [name if len(name) <= MAX_TOKENS else [] for name in words]
         new = np.flatnonzero(~self._known[concepts])
         if new.size:
-            some = concepts[new]
-            named = zip(some.tolist(), new.tolist(), strict=True)
-            self._grow(some, [units(keys[c] or "") if words[place] else [] for c, place in named])
+            self._grow(concepts[new], [units_of(words[place]) for place in new.tolist()])
         self._mark(concepts, 1)
         return words
 

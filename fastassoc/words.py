@@ -23,6 +23,7 @@ __all__ = [
     "terms",
     "tokens",
     "units",
+    "units_of",
     "word_set",
     "written_terms",
 ]
@@ -131,7 +132,18 @@ def units(text: str) -> list[str]:
     (['ask', 'me'], ['ai', '技', '術'])
     """
     words = tokens(text)
-    return words if text.isascii() else _replaced(words, joined)
+    return words if text.isascii() else units_of(words)
+
+
+def units_of(words: list[str]) -> list[str]:
+    """The `units` of a text with these `tokens`.
+
+    Examples
+    --------
+    >>> [unit.strip("\u2060") for unit in units_of(["ai", "技術"])]
+    ['ai', '技', '術']
+    """
+    return _replaced(words, joined)
 
 
 def terms(text: str) -> list[str]:
@@ -168,8 +180,8 @@ def written_terms(text: str) -> tuple[list[str], list[bool]]:
     (['the', 'elan', 'of', '3com'], [True, True, False, False])
     """
     if text.isascii():
-        words = tokens(text)
-        return words, ["@" < word[0] < "[" for word in _written_tokens(text)]
+        written = _written_tokens(text)
+        return " ".join(written).lower().split(), ["A" <= word < "[" for word in written]
     words = tokens(text)
     written = _tokens_of(unicodedata.normalize("NFC", text))
     if len(written) == len(words):
