@@ -265,7 +265,7 @@ class VectorIndex:
         self, asked: NDArray[np.float32], k: int
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         pad = self._index.d - asked.shape[1]
-        scores, found = self._index.search(np.pad(asked, ((0, 0), (0, pad))) if pad else asked, k)
+        scores, found = self._index.search(_widened(asked, pad), k)
         real = found[0] >= 0
         return scores[0][real], found[0][real]
 
@@ -428,6 +428,11 @@ def _padded(dim: int) -> int:
     return -(-dim // 4) * 4
 
 
+def _widened(rows: NDArray[np.float32], pad: int) -> NDArray[np.float32]:
+    """Rows with so many zeros behind each; the rows themselves where there are none."""
+    return np.pad(rows, ((0, 0), (0, pad))) if pad else rows
+
+
 def _size(index: Any) -> int:
     """Bytes of what an index holds."""
     if hasattr(index, "invlists"):
@@ -469,9 +474,9 @@ def _build_pq(choice: Choice, truth: measure.Truth, need: float) -> VectorIndex 
     index.pq.cp.min_points_per_centroid = 1
     index.pq.cp.max_points_per_centroid = PQ_SAMPLE // 16
     with _one_thread():  # thousands of tiny steps: beside a busy neighbour two threads crawl
-        index.train(np.pad(_sample(vectors, PQ_SAMPLE), ((0, 0), (0, pad))))
+        index.train(_widened(_sample(vectors, PQ_SAMPLE), pad))
     for _, rows in measure.blocks(vectors):
-        index.add(np.pad(rows, ((0, 0), (0, pad))))
+        index.add(_widened(rows, pad))
     parameters: dict[str, float] = {"parts": (choice.dim + pad) // 4}
     return _tuned(index, choice, parameters, truth, need, _shortfall(index, truth, pad))
 
@@ -491,7 +496,7 @@ def _shortfall(index: Any, truth: measure.Truth, pad: int) -> _Measured:
     short: list[float] = []
     gaps: list[NDArray[np.float32]] = []
     kept: list[bool] = []
-    for row, query in enumerate(np.pad(asked.vectors, ((0, 0), (0, pad)))):
+    for row, query in enumerate(_widened(asked.vectors, pad)):
         scores, places = index.search(query[None, :], most)
         scores = scores[0][places[0] != asked.own[row]]
         _, wanted = truth.wanted(0, row)
