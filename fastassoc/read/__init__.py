@@ -62,7 +62,7 @@ def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
     query, found = scan(view, query)
     pool = query.k + len(found.exact) + (4 * query.k if query.diversity else 0)
     if query.vector is not None and rank != "counts":
-        search(view, query.vector, found, how_many(view, query, rank, pool), pool)
+        search(view, query.vector, found, how_many(view, query, rank, found, pool), pool)
     clock.lap("scan")
     scored = RANKED[rank](view, query, settings, found, now, pool)
     clock.lap("score")
@@ -75,11 +75,14 @@ def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
     return replace(recall, timings=clock.laps)
 
 
-def how_many(view: StateView, query: Query, rank: str, pool: int) -> int:
+def how_many(view: StateView, query: Query, rank: str, found: Scan, pool: int) -> int:
     """How many of the nearest notes to look at: all where fading reorders them, without an index.
 
-    An index names a thousand, so that a fresh note further away is found among faded ones.
+    An index names a thousand, so that a fresh note further away is found among faded ones. By
+    cosines alone a scan needs no more than the answer holds; an index does, to keep its recall.
     """
+    if rank == "flat" and view.index is None and not (found.exact or len(found.terms)):
+        return pool
     if rank != "retention":
         return max(NEAREST, 4 * query.k, pool)
     return max(len(view.points), 1) if view.index is None else max(FADED, 4 * query.k, pool)

@@ -15,7 +15,7 @@ from fastassoc.notes import DEFAULT_IMPORTANCE
 from fastassoc.query import Query
 from fastassoc.read.merge import Placed, absolute
 from fastassoc.read.ranks import Scored, Way
-from fastassoc.read.scan import Scan
+from fastassoc.read.scan import NEAREST, Scan
 from fastassoc.settings import LinkRule, Settings
 from fastassoc.state import StateView
 from fastassoc.times import moment
@@ -38,7 +38,7 @@ def explain(
     """Hits with their reasons, and what the query was understood to ask."""
     paths = Paths(view, settings, found, scored, now)
     paths.reach({concept for one in placed for concept in one.concepts})
-    cosines = similarities(view, query, placed)
+    cosines = similarities(view, query, found, placed)
     coverage = found.coverage if scored.coverage is None else scored.coverage
     hits: list[Hit] = []
     reached: dict[str, float] = {}
@@ -70,12 +70,19 @@ def explain(
     )
 
 
-def similarities(view: StateView, query: Query, placed: Sequence[Placed]) -> list[float | None]:
+def similarities(
+    view: StateView, query: Query, found: Scan, placed: Sequence[Placed]
+) -> list[float | None]:
     """The cosine of each note with the query's vector, where both have one."""
     if query.vector is None or not placed:
         return [None] * len(placed)
-    rows = np.array([one.row for one in placed], np.int64)
-    cosines = view.points.similarities(query.vector, rows).tolist()
+    near = () if found.near is None else (one[:NEAREST].tolist() for one in found.near)
+    known = dict(zip(*near, strict=True))  # to the bit what is told of them anew
+    others = [one.row for one in placed if one.row not in known]
+    if others:
+        told = view.points.similarities(query.vector, np.array(others, np.int64))
+        known.update(zip(others, told.tolist(), strict=True))
+    cosines = [known[one.row] for one in placed]
     return [None if math.isnan(cosine) else cosine for cosine in cosines]
 
 

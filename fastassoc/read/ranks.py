@@ -169,6 +169,8 @@ def score_flat(
     words, cosines = Words(view, settings, found), Cosines(found)
     near = [] if found.near is None else found.near[0].tolist()
     rows = words.best(pool + len(near))
+    if not rows and not cosines.far:
+        near = near[:pool]  # by cosine alone they come as they were found
     words.look_up([*near, *found.exact])
     top, highest = max((words(row) for row in rows), default=0.0), cosines.highest
 
@@ -227,15 +229,15 @@ class Cosines:
 
     def __init__(self, found: Scan) -> None:
         rows, cosines = found.near or (np.empty(0, np.int64), np.empty(0))
-        kept = np.maximum(cosines, 0.0).tolist()
-        self._known = dict(zip(rows.tolist(), kept, strict=True))
-        self.rest = kept[-1] if found.more else 0.0
-        self._below = {r: c for r, c in zip(rows.tolist(), cosines.tolist(), strict=True) if c < 0}
-        self.highest = kept[0] if kept else 0.0
+        raw = cosines.tolist()
+        self._raw: dict[int, float] = dict(zip(rows.tolist(), raw, strict=True))
+        self.rest = max(0.0, raw[-1]) if found.more else 0.0
+        self.highest = max(0.0, raw[0]) if raw else 0.0
+        self.far = bool(raw) and raw[-1] < 0.0
 
     def raw(self, row: int) -> float:
         """The cosine if it is negative, else 0."""
-        return float(self._below.get(row, 0.0))
+        return min(0.0, self._raw.get(row, 0.0))
 
     def __call__(self, row: int) -> float:
-        return float(self._known.get(row, self.rest))
+        return max(0.0, self._raw.get(row, self.rest))
