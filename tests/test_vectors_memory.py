@@ -23,6 +23,7 @@ from worker import Clock, Worker, plain_hit, plain_links
 
 import fastassoc as fa
 from fastassoc.errors import EmbedderMismatch, FastAssocError, InvalidInput
+from fastassoc.read.scan import NEAREST
 
 TESTS = str(Path(__file__).parent)
 
@@ -1046,3 +1047,28 @@ def test_an_index_keeps_its_recall_for_what_is_asked(k: int) -> None:
         best = set(np.argsort(-(unit @ unit[row]), kind="stable")[:k].tolist())
         found += len(best & {int(hit.id) for hit in mem.read(vector=table[row], k=k)})
     assert found >= 0.98 * 20 * k
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_flat_read_by_vector_alone_needs_no_more_of_the_nearest_than_it_answers_with(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def many(view: Any, query: Any, *rest: Any) -> int:
+        return max(NEAREST, 4 * query.k, rest[-1])
+
+    rng = np.random.default_rng(seed)
+    notes, dim = [3, 20, 150, 400][seed % 4], [2, 3, 8][seed % 3]
+    rows = [
+        {"id": f"n{n}", "text": f"text {n % 7}", "domain": "ab"[n % 2], "vector": vector.tolist()}
+        for n, vector in enumerate(rng.standard_normal((notes, dim)).round(1) + 0.01)
+    ]
+    with fa.Memory() as mem:
+        mem.write_batch(rows)
+        mem.forget([f"n{n}" for n in range(0, notes, 9)])
+        for more in ({}, {"domain": "a"}, {"diversity": 0.5}, {"min_score": 0.2}, {"k": 150}):
+            options = {"vector": rng.standard_normal(dim), "rank": "flat", **more}
+            few = mem.read(**options)
+            with monkeypatch.context() as patched:
+                patched.setattr("fastassoc.read.how_many", many)
+                assert few.hits == mem.read(**options).hits
+            assert few.reason is None or not few.hits
