@@ -15,7 +15,7 @@ from fastassoc.fields import shown
 from fastassoc.parts import Part, Source, grouped
 from fastassoc.rows import Refused
 
-__all__ = ["from_lines", "header"]
+__all__ = ["CHUNK", "from_lines", "header"]
 
 CHUNK = 256 << 10  # bytes of lines read at once: what they become stays in the cache
 LONGEST = 64 << 20  # bytes of one line

@@ -7,6 +7,7 @@ allocation.
 from __future__ import annotations
 
 import glob
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ import pyarrow.parquet
 from fastassoc.arrowguard import check_messages, plain
 from fastassoc.errors import InvalidInput
 from fastassoc.fields import shown
-from fastassoc.lines import from_lines, header
+from fastassoc.lines import CHUNK, from_lines, header
 from fastassoc.parquetguard import check_footer
 from fastassoc.parts import Part, Source, grouped
 
@@ -162,7 +163,8 @@ def _file(path: Path, format: str | None, delimiter: str | None) -> Source:
 
 
 def _unpacked(raw: Any, codec: Any) -> Any:
-    return pa.CompressedInputStream(raw, codec)
+    # `read` of Arrow's own streams never lets go of what it was about to fill when it fails
+    return io.BufferedReader(cast(io.RawIOBase, pa.CompressedInputStream(raw, codec)), CHUNK)
 
 
 def _binary(stream: Any) -> BinaryIO:

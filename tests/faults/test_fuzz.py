@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import math
 import os
+import tracemalloc
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -440,3 +442,36 @@ def test_compressed_arrow_files_of_every_layout_are_read(tmp_path: Path) -> None
         out.write_table(table, max_chunksize=2)
     with fa.Memory() as mem:
         assert mem.ingest(str(tmp_path / "s.arrows")).written == 3
+
+
+def left_behind(path: Path) -> int:
+    """Bytes that four refusals of a file leave in memory."""
+    held = []
+    tracemalloc.start()
+    try:
+        for _ in range(6):
+            with fa.Memory() as mem, pytest.raises(errors.InvalidInput, match="cannot be read"):
+                mem.ingest(str(path))
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    return held[-1] - held[1]
+
+
+@pytest.mark.parametrize("pack", ["gz", "bz2", "zst"])
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_a_damaged_packed_file_leaves_no_memory_behind(
+    tmp_path: Path, pack: str, kind: str
+) -> None:
+    """Arrow's streams never let go of what they were about to fill."""
+    path = tmp_path / f"rows.{kind}.{pack}"
+    lines = ["text", *map(str, range(50_000))]
+    if kind == "jsonl":
+        lines = [f'{{"text": "{line}"}}' for line in lines]
+    codec = {"gz": "gzip", "zst": "zstd"}.get(pack, pack)
+    with pa.CompressedOutputStream(str(path), codec) as out:
+        out.write("\n".join(lines).encode())
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] + bytes(len(data) // 2))
+    assert left_behind(path) < 100_000
