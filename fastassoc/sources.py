@@ -248,23 +248,34 @@ def _ipc_reader(source: Source, file: Any) -> Any:
     size = stream.seek(0, 2) - begin if not isinstance(file, str) else stream.size()
     stream.seek(begin)
     if whole:  # what its footer says is left aside: blocks that nobody looked at may hide there
-        reader = ipc.open_file(stream)
-        count = reader.num_record_batches
+        footer = ipc.open_file(stream)
         stream.seek(begin + 8)
     check_messages(source.name, stream, size)
     stream.seek(begin + 8 if whole else begin)
-    return Counted(ipc.open_stream(stream), count) if whole else ipc.open_stream(stream)
+    reader = ipc.open_stream(stream)
+    if not whole:
+        return reader
+    if reader.schema != footer.schema:
+        raise pa.ArrowInvalid("its beginning and its end name different columns")
+    return Counted(reader, footer.num_record_batches)
 
 
 class Counted:
-    """A reader of so many batches."""
+    """A reader of so many batches, no fewer and no more."""
 
     def __init__(self, reader: Any, count: int) -> None:
         self.schema, self.num_record_batches = reader.schema, count
         self._reader = reader
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._reader)
+        found = 0
+        for batch in self._reader:
+            if found == self.num_record_batches:
+                raise pa.ArrowInvalid("it holds more parts than its end names")
+            found += 1
+            yield batch
+        if found < self.num_record_batches:
+            raise pa.ArrowInvalid("it holds fewer parts than its end names")
 
 
 def _from_reader(

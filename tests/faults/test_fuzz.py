@@ -475,3 +475,33 @@ def test_a_damaged_packed_file_leaves_no_memory_behind(
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2] + bytes(len(data) // 2))
     assert left_behind(path) < 100_000
+
+
+@pytest.mark.parametrize("wrong", ["fewer", "more", "named"])
+def test_an_arrow_file_whose_end_contradicts_it_is_refused(tmp_path: Path, wrong: str) -> None:
+    """It was taken as if it had no end."""
+
+    def made(name: str, batches: int) -> bytes:
+        sink = pa.BufferOutputStream()
+        batch = pa.record_batch({name: ["one", "two"]})
+        with pyarrow.ipc.new_file(sink, batch.schema) as out:
+            for _ in range(batches):
+                out.write_batch(batch)
+        return sink.getvalue().to_pybytes()
+
+    def cut(data: bytes) -> int:  # where the footer begins
+        return len(data) - 10 - int.from_bytes(data[-10:-6], "little")
+
+    body, end = made("text", 2), made("tale" if wrong == "named" else "text", 2)
+    if wrong == "fewer":
+        body = made("text", 1)
+    elif wrong == "more":
+        end = made("text", 1)
+    path = tmp_path / "rows.arrow"
+    path.write_bytes(body[: cut(body)] + end[cut(end) :])
+    with fa.Memory() as mem:
+        with pytest.raises(errors.InvalidInput, match=r"its end names?"):
+            mem.ingest(str(path))
+        assert len(mem) == 0
+        path.write_bytes(body)
+        assert mem.ingest(str(path)).rows == (2 if wrong == "fewer" else 4)
