@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -54,8 +54,6 @@ class NoteBatch:
         Rows whose concepts come from their text.
     vectors : pyarrow.FixedSizeListArray of float32 or None
         As long as the batch, null in rows without a vector; None where no row has one.
-    ahead : dict
-        What was made of the batch before it was due, by who made it; no part of the batch.
     """
 
     columns: dict[str, pa.Array]
@@ -66,7 +64,6 @@ class NoteBatch:
     subject: NDArray[np.bool_]
     extracted: NDArray[np.bool_]
     vectors: pa.Array | None = None
-    ahead: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.extracted)

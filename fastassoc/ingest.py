@@ -131,7 +131,6 @@ def run(
     progress: Callable[[IngestProgress], None] | None = None,
     resume_state: Callable[[str], Mapping[str, Any] | None] | None = None,
     width: int | None = None,
-    prepare: Callable[[NoteBatch], None] | None = None,
 ) -> IngestReport:
     """Read a source batch by batch, check it, and give the good rows to `commit`.
 
@@ -169,9 +168,6 @@ def run(
         Gives the last ledger of an unfinished ingest with this key, if there is one.
     width : int or None
         How many numbers a vector has; None: as many as the first one with nothing wrong.
-    prepare : callable or None
-        Called with each batch before its turn, perhaps by another thread while the one before is
-        committed.
 
     Returns
     -------
@@ -196,7 +192,7 @@ def run(
     path = rejects_file(key) if callable(rejects_file) else rejects_file
     done = int(earlier["rows_done"]) if earlier else 0
     one = _Run(commit, settings, fields, key)
-    one.width, one.prepare = width, prepare
+    one.width = width
     one.max_rejects, one.on_error, one.progress = max_rejects, on_error, progress
     one.start(earlier or {}, Rejects(None if path is None else Path(path), key, done))
     totals = [source.rows for source in found]
@@ -232,7 +228,6 @@ class _Run:
         self._commit, self._settings, self._fields, self._key = commit, settings, fields, key
         self.max_rejects, self.on_error = 0.01, "reject"
         self.width: int | None = None
-        self.prepare: Callable[[NoteBatch], None] | None = None
         self.progress: Callable[[IngestProgress], None] | None = None
         self._ids = ContentIds()
         self._begun = time.perf_counter()
@@ -307,9 +302,6 @@ class _Run:
             found = checked(batch, self._fields, self._settings, self._ids, self.width)
             if self.width is None:
                 self.width = found[0].dim
-            # a source that was taken in before is not written again
-            if self.prepare is not None and (self._counts["written"] or not self._batches):
-                self.prepare(found[0])
             following = next(cut, None)
             yield batch, found, following is None
             batch = following

@@ -195,27 +195,13 @@ def write(table: pa.Table, sink: Any, *, plain: bool = False) -> bool:
     Returns False if `read` would refuse the file because it expands too far (millions of equal
     values); write it again with `plain` then. Raises OSError as the sink does.
     """
-    return _fits(_write(table, pa.PythonFile(sink, "w"), plain), int(sink.tell())) or plain
-
-
-def encoded(table: pa.Table) -> pa.Buffer:
-    """The bytes that `write` writes, plain where it must be."""
-    for plain in (False, True):
-        out = pa.BufferOutputStream()
-        if _fits(_write(table, out, plain), out.tell()):
-            break
-    return out.getvalue()
-
-
-def _write(table: pa.Table, out: Any, plain: bool) -> Any:
-    """Write a table; returns the metadata of the file."""
     layout = {"use_dictionary": False, "compression": "none"} if plain else _layout(table)
     schema = pa.schema(
         [pa.field(field.name, _plain(field.type), field.nullable) for field in table.schema]
     )
     size = _group_rows(schema)
     with pq.ParquetWriter(
-        out,
+        pa.PythonFile(sink, "w"),
         schema,
         version="2.6",
         write_statistics=False,
@@ -233,14 +219,10 @@ def _write(table: pa.Table, out: Any, plain: bool) -> Any:
             ]
             part = pa.Table.from_arrays(columns, schema=schema)
             writer.write_table(part, row_group_size=size)
-    return writer.writer.metadata
-
-
-def _fits(made: Any, size: int) -> bool:
-    """Whether `read` takes a file of this metadata and so many bytes."""
+    made = writer.writer.metadata
     groups = [made.row_group(number) for number in range(made.num_row_groups)]
     chunks = (group.column(place) for group in groups for place in range(group.num_columns))
-    return _expanded(chunks) <= max(FREE, RATIO * size)
+    return plain or _expanded(chunks) <= max(FREE, RATIO * int(sink.tell()))
 
 
 def _group_rows(schema: pa.Schema) -> int:

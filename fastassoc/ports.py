@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fastassoc.batch import NoteBatch
 from fastassoc.cache import Cache
 from fastassoc.indexed import Indexed
 from fastassoc.notes import NoteTable
@@ -45,9 +44,6 @@ class Port(Protocol):
 
     def locked(self) -> AbstractContextManager[Held]:
         """Wait for the right to write."""
-
-    def prepare(self, batch: NoteBatch) -> None:
-        """Make what saving these notes needs, before anyone may write; from any thread."""
 
     def changed(self, position: int) -> bool:
         """Whether there is more than the caller at `position` has applied."""
@@ -105,9 +101,6 @@ class InMemory:
 
     def __exit__(self, *_: object) -> None:
         """Nothing was taken."""
-
-    def prepare(self, batch: NoteBatch) -> None:
-        """Nothing is saved."""
 
     def changed(self, position: int) -> bool:
         """No one else writes."""

@@ -39,14 +39,12 @@ from fastassoc.manifest import (
 __all__ = [
     "FORMAT",
     "KINDS",
-    "Encoded",
     "Segment",
     "Swept",
     "are_there",
     "copy_manifest",
     "copy_segment",
     "create_folders",
-    "encode_segment",
     "list_manifests",
     "manifest_digest",
     "newest_manifest",
@@ -55,7 +53,6 @@ __all__ = [
     "sweep",
     "try_lock",
     "verify_segment",
-    "write_encoded",
     "write_manifest",
     "write_segment",
 ]
@@ -154,74 +151,24 @@ def write_segment(root: Path, kind: str, table: pa.Table) -> Segment:
     >>> read_segment(root, segment)["seq"].to_pylist()
     [4, 8]
     """
-    table = _normal(kind, table)
+    if kind not in KINDS:
+        raise InvalidInput(f"segment kind: found {kind!r}, expected one of {', '.join(KINDS)}.")
+    table = parquet.normal(table)
+    folder = _folder(root, SEGMENTS)
 
     def fill(sink: files.Sink) -> None:
         if not parquet.write(table, sink):
             sink.restart()
             parquet.write(table, sink, plain=True)
 
-    return _publish(root, kind, table.num_rows, table.schema, fill)
-
-
-class Encoded(NamedTuple):
-    """A segment that was made in memory, to be written later."""
-
-    kind: str
-    rows: int
-    schema: pa.Schema
-    data: pa.Buffer
-
-
-def encode_segment(kind: str, table: pa.Table) -> Encoded:
-    """Make in memory what `write_segment` writes; for `write_encoded`.
-
-    Raises
-    ------
-    InvalidInput
-        As `write_segment`.
-    """
-    table = _normal(kind, table)
-    return Encoded(kind, table.num_rows, table.schema, parquet.encoded(table))
-
-
-def write_encoded(root: Path, made: Encoded) -> Segment:
-    """Write a segment that was made before, as `write_segment` does.
-
-    Raises
-    ------
-    StoreError
-        The disk is full or failed; the store is as before.
-
-    Examples
-    --------
-    >>> import tempfile, pyarrow as pa
-    >>> root, table = Path(tempfile.mkdtemp()), pa.table({"seq": [4, 8]})
-    >>> create_folders(root)
-    >>> write_encoded(root, encode_segment("dead", table)) == write_segment(root, "dead", table)
-    True
-    """
-    return _publish(root, made.kind, made.rows, made.schema, lambda sink: sink.write(made.data))
-
-
-def _normal(kind: str, table: pa.Table) -> pa.Table:
-    if kind not in KINDS:
-        raise InvalidInput(f"segment kind: found {kind!r}, expected one of {', '.join(KINDS)}.")
-    return parquet.normal(table)
-
-
-def _publish(
-    root: Path, kind: str, rows: int, schema: pa.Schema, fill: Callable[[files.Sink], object]
-) -> Segment:
-    folder = _folder(root, SEGMENTS)
     try:
         name, sink = files.publish(
             folder, fill, lambda sink: f"{kind}-{sink.hash.hexdigest()}.parquet"
         )
     except OSError as error:
         files.fail(error, "writing", f"a segment of {kind}")
-    text = parquet.schema_text(schema)
-    return Segment(name, kind, rows, sink.bytes, text, sink.hash.hexdigest())
+    schema = parquet.schema_text(table.schema)
+    return Segment(name, kind, table.num_rows, sink.bytes, schema, sink.hash.hexdigest())
 
 
 def verify_segment(root: Path, segment: Segment) -> None:

@@ -269,11 +269,6 @@ class Store:
             raise CorruptStore("journal.db", "lost its beginning")
         return state
 
-    def prepare(self, batch: NoteBatch) -> None:
-        """Make the bulk segment of these notes, if they become one."""
-        if is_bulk(batch):
-            batch.ahead["segment"] = disk.encode_segment("bulk", batch.to_table())
-
     def tend(self, still: Still) -> None:
         """Take a snapshot when the journal has grown enough."""
         self._since += 1
@@ -440,21 +435,12 @@ class Writing:
         batch = operation.batch
         if batch is None:
             return operation.body, operation.vectors
-        if not is_bulk(batch):
+        if len(batch) <= BULK_ROWS and batch.nbytes <= BULK_BYTES:
             return {**operation.body, "rows": batch.to_rows()}, batch.vector_bytes()
         # under the lock, so that a sweep never takes a segment that is about to be named
         disk.create_folders(self._store.root)
-        made = batch.ahead.get("segment")
-        if made is None:
-            segment = disk.write_segment(self._store.root, "bulk", batch.to_table())
-        else:
-            segment = disk.write_encoded(self._store.root, made)
+        segment = disk.write_segment(self._store.root, "bulk", batch.to_table())
         return {**operation.body, "segment": asdict(segment)}, None
-
-
-def is_bulk(batch: NoteBatch) -> bool:
-    """Whether notes go into a segment, not into the journal's row."""
-    return len(batch) > BULK_ROWS or batch.nbytes > BULK_BYTES
 
 
 @contextmanager

@@ -368,8 +368,6 @@ class Writing(Handle):
             rejects_file=self._rejects_file() if rejects_file is None else rejects_file,
             progress=progress,
             resume_state=self._unfinished,
-            # with an embedder it will be another batch
-            prepare=self._port.prepare if self._embedder is None else None,
         )
         report.position = report.position or self.position  # 0 where no batch came
         return report

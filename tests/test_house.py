@@ -106,7 +106,7 @@ ROOMS: dict[str, set[str]] = {  # a room, and the rooms whose modules it may imp
     # the verbs
     "textcache": {"cache", "mentionindex", "named", "text"},
     "vectorcache": {"cache", "indexed", "space", "state", "vectors"},
-    "ports": {"batch", "cache", "errors", "indexed", "notes", "state", "vectorcache", "vectors"},
+    "ports": {"cache", "errors", "indexed", "notes", "state", "vectorcache", "vectors"},
     "named": {"errors", "journal", "snapshot"},
     "saving": TOOLS | {"cache", "files", "journal", "snapshot", "named", "ports", "state"},
     "storecare": {"errors", "files", "journal", "paths", "snapshot", "named", "state"},

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import random
 import threading
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import settings as rounds
@@ -416,28 +413,6 @@ def test_a_bulk_segment_holds_vectors_and_the_tags_of_a_session(tmp_path: Path) 
         found = NoteBatch.from_table(snapshot.read_segment(tmp_path, segment))
         assert found.to_rows() == batch.to_rows()
         assert found.vector_bytes() == batch.vector_bytes()
-
-
-def test_an_ingest_saves_the_segments_that_a_write_saves(tmp_path: Path) -> None:
-    rows = [
-        {"id": str(n), "text": f"t {n}", "concepts": ["a", f"c{n}"], "vector": [1.0, n]}
-        for n in range(3000)
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    saved = []
-    for name in ("ingested", "written"):
-        with fa.open(tmp_path / name) as mem:
-            if name == "written":
-                mem.write_batch(rows)
-            else:
-                for _ in range(2):  # the second time nothing is new
-                    mem.ingest(str(tmp_path / "rows.parquet"))
-            saved.append(sorted(os.listdir(mem.path / "segments")))
-    assert saved[0] == saved[1]
-    assert len(saved[0]) == 1
-    batch = NoteBatch.from_rows([{"id": "a", "text": "one"}, {"id": "b", "text": "two"}])
-    batch.ahead["segment"] = None
-    assert batch.take([1, 0]).ahead == replace(batch, subject=batch.subject).ahead == {}
 
 
 def test_links_below_zero_are_made_by_hand_where_the_floor_allows_it() -> None:
