@@ -247,7 +247,7 @@ def _ipc_reader(source: Source, file: Any) -> Any:
     whole = stream.read(6) == b"ARROW1"
     size = stream.seek(0, 2) - begin if not isinstance(file, str) else stream.size()
     stream.seek(begin)
-    if whole:  # what its footer says is left aside: blocks that nobody looked at may hide there
+    if whole:  # read as a stream: blocks that nobody looked at may hide where only a footer points
         footer = ipc.open_file(stream)
         stream.seek(begin + 8)
     check_messages(source.name, stream, size)
