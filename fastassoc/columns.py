@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -246,18 +246,18 @@ class ArrowColumn:
         self.dtype = dtype
         # (first row of each chunk, chunks (None: all null), first row of the tail, tail)
         self._parts: tuple[list[int], list[pa.Array | None], int, list[Any]] = ([], [], 0, [])
+        self._values: list[Callable[[int], Any]] = []  # of each chunk
 
     def __len__(self) -> int:
         _, _, start, tail = self._parts
         return start + len(tail)
 
     def __getitem__(self, row: int) -> Any:
-        starts, chunks, tail_start, tail = self._parts
+        starts, _, tail_start, tail = self._parts
         if row >= tail_start:
             return tail[row - tail_start]
         at = bisect_right(starts, row) - 1
-        chunk = chunks[at]
-        return None if chunk is None else chunk[row - starts[at]].as_py()
+        return self._values[at](row - starts[at])
 
     def take(self, rows: NDArray[Any]) -> list[Any]:
         """The values of ascending rows, int [m]."""
@@ -288,19 +288,22 @@ class ArrowColumn:
                 self._close_tail()
         elif count:
             self._close_tail()
-            starts, chunks, tail_start, tail = self._parts
             if values is not None and not isinstance(values, pa.Array):
                 values = pa.array(values, self.dtype)
-            chunks.append(values)
-            starts.append(tail_start)
-            self._parts = (starts, chunks, tail_start + count, [])
+            self._close(values, count)
 
     def _close_tail(self) -> None:
-        starts, chunks, tail_start, tail = self._parts
+        tail = self._parts[3]
         if tail:
-            chunks.append(pa.array(tail, self.dtype))
-            starts.append(tail_start)
-            self._parts = (starts, chunks, tail_start + len(tail), [])
+            self._close(pa.array(tail, self.dtype), len(tail))
+
+    def _close(self, chunk: pa.Array | None, count: int) -> None:
+        """Add a chunk, in which any tail has gone."""
+        starts, chunks, tail_start, _ = self._parts
+        self._values.append(values_of(chunk))
+        chunks.append(chunk)
+        starts.append(tail_start)
+        self._parts = (starts, chunks, tail_start + count, [])
 
     def to_arrow(self, start: int, stop: int) -> pa.Array:
         """The values of rows [start, stop) as one array; much text as large_string."""
@@ -325,3 +328,18 @@ class ArrowColumn:
         """Whether no row has a value."""
         _, chunks, _, tail = self._parts
         return all(chunk is None for chunk in chunks) and all(value is None for value in tail)
+
+
+def values_of(chunk: pa.Array | None) -> Callable[[int], Any]:
+    """What gives the values of an array one at a time; of None, nulls.
+
+    Texts come straight from their bytes, in a third of the time of Arrow's own scalars.
+    """
+    if chunk is None or chunk.null_count == len(chunk):
+        return lambda row: None
+    if not pa.types.is_string(chunk.type) or chunk.null_count:
+        return lambda row: chunk[row].as_py()
+    _, offsets, data = chunk.buffers()
+    ends = memoryview(offsets).cast("i")[chunk.offset :]
+    held = memoryview(data or b"")
+    return lambda row: str(held[ends[row] : ends[row + 1]], "utf-8")

@@ -69,6 +69,10 @@ class Run(NamedTuple):
     reals: NDArray[np.float64]
     ints: NDArray[np.int64]
 
+    def state(self, place: int) -> list[Any]:
+        """Weight, written, valence, count, created_at and updated_at of one link."""
+        return [*self.reals[place].tolist(), *self.ints[place].tolist()]
+
     def first(self, n: int) -> Run:
         """The first n entries, without a copy."""
         return self if n == len(self.keys) else self.slice(0, n)
@@ -92,6 +96,9 @@ class Links(Protocol):
     @property
     def ints(self) -> Any:
         """Count, created_at, updated_at of each."""
+
+    def state(self, place: int) -> list[Any]:
+        """All of these of one."""
 
 
 def empty_run() -> Run:
@@ -117,8 +124,7 @@ def columns_of(run: Run) -> LinkColumns:
 def link_of(run: Links, place: int) -> Link | None:
     """The link at a place of a run, None for a tombstone."""
     key = int(run.keys[place])
-    weight, written, valence = run.reals[place].tolist()
-    count, created, updated = run.ints[place].tolist()
+    weight, written, valence, count, created, updated = run.state(place)
     if count < 0:
         return None
     return Link(key >> 32, key & 0xFFFFFFFF, weight, written, count, valence, created, updated)

@@ -79,6 +79,11 @@ class Packed(NamedTuple):
         """As in `Run`."""
         return Coded(self.codes[:, 1], self.int_rows)
 
+    def state(self, place: int) -> list[Any]:
+        """As in `Run`."""
+        real, whole = self.codes[place].tolist()
+        return [*self.real_rows[real].tolist(), *self.int_rows[whole].tolist()]
+
     @classmethod
     def empty(cls) -> Packed:
         """No links."""

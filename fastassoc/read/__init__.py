@@ -55,7 +55,7 @@ def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
         Microseconds UTC, for decay.
     """
     clock = Clock()
-    if not needs_text(query, settings):
+    if view.text is not None and not needs_text(query, settings):
         # others may have asked for it: no answer depends on that
         view = replace(view, text=None, mentions=None)
     rank = plan(query, settings)
@@ -68,11 +68,11 @@ def read(view: StateView, query: Query, settings: Settings, now: int) -> Recall:
     clock.lap("score")
     hits = merge(view, query, found, scored)
     clock.lap("merge")
-    recall = explain(view, query, settings, found, scored, rank, hits, now)
+    recall = explain(view, query, settings, found, scored, rank, hits, now, clock.laps)
     if not hits and replaced_match(view, query, settings, now):
         recall = replace(recall, reason=REPLACED)
     clock.lap("explain")
-    return replace(recall, timings=clock.laps)
+    return recall
 
 
 def how_many(view: StateView, query: Query, rank: str, found: Scan, pool: int) -> int:

@@ -34,8 +34,12 @@ def explain(
     rank: str,
     placed: Sequence[Placed],
     now: int,
+    timings: dict[str, float],
 ) -> Recall:
-    """Hits with their reasons, and what the query was understood to ask."""
+    """Hits with their reasons, and what the query was understood to ask.
+
+    `timings` is taken as it is, since the last stage ends after this.
+    """
     paths = Paths(view, settings, found, scored, now)
     paths.reach({concept for one in placed for concept in one.concepts})
     cosines = similarities(view, query, found, placed)
@@ -67,6 +71,7 @@ def explain(
         reason=None if hits else why_empty(view, query, found, scored, rank),
         rank=rank,
         position=view.position,
+        timings=timings,
     )
 
 
