@@ -17,6 +17,8 @@ import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+LINE = 64  # bytes that the processor fetches at once
+
 
 @cache
 def _warn_once() -> None:
@@ -52,3 +54,38 @@ def jit(function: F) -> F:
 
 
 inline = jit  # a scalar helper: LLVM puts it into the kernels that call it
+
+
+def prefetch(array: Any, place: Any, items: Any) -> None:
+    """Ask the processor for some items from ``array[place]`` on before they are used.
+
+    Without a compiler it does nothing.
+    """
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def _ask(context: Any, array: Any, place: Any, byte: Any) -> Any:
+    """LLVM's prefetch of the line that holds a byte of ``array[place]``."""
+    build = numba.core.cgutils
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        held = context.make_array(signature.args[0])(context, builder, values[0])
+        step = builder.extract_value(held.strides, 0)
+        at = builder.add(builder.mul(values[1], step), values[2])
+        at = build.pointer_add(builder, held.data, at, build.voidptr_t)
+        flag, nothing = build.int32_t, build.ir.VoidType()
+        kind = build.ir.FunctionType(nothing, [build.voidptr_t, flag, flag, flag])
+        ask = build.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(ask, [at, flag(0), flag(3), flag(1)])  # to read, to keep near, data
+        return context.get_dummy_value()
+
+    return numba.types.void(array, numba.types.int64, numba.types.int64), code
+
+
+@numba.extending.overload(prefetch)  # type: ignore[untyped-decorator]
+def _prefetch(array: Any, place: Any, items: Any) -> Any:
+    def lines(array: Any, place: Any, items: Any) -> None:
+        for byte in range(0, items * array.itemsize, LINE):
+            _ask(array, place, byte)
+
+    return lines

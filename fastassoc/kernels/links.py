@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fastassoc.kernels import inline, jit
+from fastassoc.kernels import inline, jit, prefetch
 from fastassoc.kernels.heap import best_first, sink, worse
 
 WRITE, UNWRITE, TEACH, UNLINK, ERASE = 0, 1, 2, 3, 4
@@ -21,6 +21,7 @@ GONE = -1
 # places in a rule, float64[7]; step and outcome are of changes that come with none of their own
 STEP, LOW, HIGH, REST, TAU, RATE, OUTCOME = 0, 1, 2, 3, 4, 5, 6
 BLOCK = 16
+AHEAD = 4  # sources whose memory is asked for before they are taken
 DIGIT = 9  # bits of a pass of the radix sort: its counters stay in the nearest cache
 SMALL = 64  # up to this many, insertion sort beats anything
 
@@ -577,14 +578,26 @@ def ascending(touched: Array, size: int, words: Array) -> None:
 
 
 @inline
+def is_enough(head_ids: Array, head: int, fanout: int, n_asked: int, best: Array) -> bool:
+    """Whether a head holds `fanout` links to ids that are not asked (`best` infinite)."""
+    size = head_ids.shape[1]
+    if fanout + n_asked <= size:
+        return True
+    others = 0
+    for i in range(size):
+        others += best[head_ids[head, i]] != math.inf
+    return others >= fanout
+
+
+@inline
 def head_links(
     row: int,
     threshold: float,
     fanout: int,
     best: Array,
+    first: int,
     side_keys: Array,
     side_weights: Array,
-    heads: Array,
     head_ids: Array,
     head_weights: Array,
     out_ids: Array,
@@ -592,12 +605,10 @@ def head_links(
 ) -> int:
     """The `fanout` strongest links of a row from its head alone, or -1 if that is not enough.
 
-    Links to asked ids (`best` infinite) are left out, and so are those that the side overrides.
+    Links to asked ids (`best` infinite) are left out, and so are those that the side, in which the
+    row begins at `first`, overrides.
     """
-    if row >= heads.size or heads[row] < 0:
-        return -1
-    size = head_ids.shape[1]
-    first = find_row(side_keys, row)
+    size = head_ids.size
     last = first
     while last < side_keys.size and np.int64(side_keys[last] >> _HALF) == row:
         last += 1
@@ -607,7 +618,7 @@ def head_links(
     for i in range(size):
         if passed == fanout:  # they come in order
             break
-        col, weight = head_ids[heads[row], i], head_weights[heads[row], i]
+        col, weight = head_ids[i], head_weights[i]
         if best[col] == math.inf:
             continue
         if last > first:
@@ -704,24 +715,45 @@ def _expand(
         sources = hop_ids[begin : ptr[hop]] if hop else asked
         size = 0
         for s in range(sources.size):
+            far, near = s + 2 * AHEAD, s + AHEAD  # their memory lies anywhere: ask for it in time
+            if far < sources.size and sources[far] < heads.size:
+                prefetch(heads, sources[far], 1)
+                prefetch(indptr, sources[far], 2)
+            if near < sources.size and sources[near] < heads.size:
+                head, row = heads[sources[near]], indptr[sources[near]]
+                if head >= 0 and fanout >= 0:
+                    prefetch(head_ids, head, min(fanout, head_ids.shape[1]))
+                    prefetch(head_weights, head, min(fanout, head_ids.shape[1]))
+                elif row < cols.size:
+                    prefetch(cols, row, 1)
+                    prefetch(weights, row, 1)
             source: Any = np.int64(sources[s])
             if source >= best.size:
                 continue
-            n = -1
+            n, left = -1, best.size
             if fanout >= 0 and allowed.size == 0:
-                n = head_links(
-                    source,
-                    threshold,
-                    fanout,
-                    best,
-                    side_keys,
-                    side_weights,
-                    heads,
-                    head_ids,
-                    head_weights,
-                    link_ids,
-                    link_weights,
-                )
+                head = heads[source] if source < heads.size else -1
+                first = find_row(side_keys, source)
+                if head < 0:
+                    pass
+                elif first < side_keys.size and np.int64(side_keys[first] >> _HALF) == source:
+                    n = head_links(
+                        source,
+                        threshold,
+                        fanout,
+                        best,
+                        first,
+                        side_keys,
+                        side_weights,
+                        head_ids[head],
+                        head_weights[head],
+                        link_ids,
+                        link_weights,
+                    )
+                elif is_enough(head_ids, head, fanout, asked.size, best):
+                    n, left = head_ids.shape[1], fanout
+                    for i in range(n):
+                        link_ids[i], link_weights[i] = head_ids[head, i], head_weights[head, i]
             if n < 0:
                 n = row_links(
                     source,
@@ -749,19 +781,24 @@ def _expand(
                             link_ids[kept], link_weights[kept] = col, link_weights[i]
                             kept += 1
                     n = kept if fanout < 0 else strongest(link_ids, link_weights, kept, fanout)
-            if hop == 0 and asked.size == 1 and ascends(link_ids, n):
+            if hop == 0 and asked.size == 1 and fanout < 0 and ascends(link_ids, n):
                 hop_ids, hop_raw = link_ids[:n].copy(), link_weights[:n].copy()
                 hop_parents = np.full(n, source, np.uint32)
                 ptr[1] = n
                 break
             for i in range(n):
-                col = link_ids[i]
-                raw = link_weights[i]
+                col, raw = link_ids[i], link_weights[i]
+                so_far = best[col]
+                if so_far == math.inf:
+                    continue
+                if not left or raw < threshold:  # those of a head come in order
+                    break
+                left -= 1
                 if hop:
-                    so_far = hop_raw[begin + s]
-                    raw = so_far * raw if product else min(so_far, raw)
-                if raw > best[col]:  # sources ascend, so the lowest parent keeps a tie
-                    if best[col] == -math.inf:
+                    before = hop_raw[begin + s]
+                    raw = before * raw if product else min(before, raw)
+                if raw > so_far:  # sources ascend, so the lowest parent keeps a tie
+                    if so_far == -math.inf:
                         touched[size] = col
                         size += 1
                     best[col] = raw
