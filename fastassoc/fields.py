@@ -51,9 +51,6 @@ SPACE_BYTES = np.zeros(256, np.bool_)  # what a white-space character can begin 
 SPACE_BYTES[[*range(9, 14), *range(28, 33), 0xC2, 0xE1, 0xE2, 0xE3]] = True
 
 Reasons = dict[int, str]
-_to_json = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-).encode
 
 
 class Lists(NamedTuple):
@@ -71,8 +68,48 @@ class Bad(Exception):
     """The reason why one value is refused."""
 
 
+class Unheld:
+    """A value of Arrow's that Python cannot hold, such as a time after the year 9999."""
+
+    def __init__(self, scalar: Any) -> None:
+        self.text = f"{scalar.type} {getattr(scalar, 'value', '')}".strip()
+
+
+def python_values(array: Column) -> list[Any]:
+    """The values as Python's; `Unheld`, or bytes of no UTF-8, which every field refuses."""
+    try:
+        found: list[Any] = array.to_pylist()
+    except (OverflowError, ValueError):  # Arrow's own errors and those of UTF-8 are the latter
+        found = [_python_value(scalar) for scalar in array]
+    return found
+
+
+def _python_value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError as error:
+        return bytes(error.object)
+    except (OverflowError, ValueError):
+        return Unheld(scalar)
+
+
+def _no_json(value: object) -> None:
+    raise TypeError(shown(value))
+
+
+_to_json = json.JSONEncoder(
+    sort_keys=True,
+    separators=(",", ":"),
+    ensure_ascii=False,
+    allow_nan=False,
+    default=_no_json,
+).encode
+
+
 def shown(value: object, most: int = 60) -> str:
     """A value as a message shows it: its type, and its beginning."""
+    if isinstance(value, Unheld):
+        return f"{value.text[:most]}, which Python cannot hold"
     text = repr(value[:most] if isinstance(value, (str, bytes)) else value)
     text = text if len(text) <= most else text[:most] + "..."
     return f"{type(value).__name__} {text}"
@@ -157,10 +194,10 @@ def from_column(field: str, column: Column, reasons: Reasons) -> Column | Lists:
         return _in_range(field, array.cast(pa.float64(), safe=False), (0.0, 1.0), reasons)
     elif field == "metadata":
         read = _parsed if pa.types.is_string(kind) else _from_struct
-        return from_values(field, _each(field, array.to_pylist(), read, reasons), reasons)
+        return from_values(field, _each(field, python_values(array), read, reasons), reasons)
     elif field not in ("created_at", "importance") and pa.types.is_string(kind):
         return check_strings(field, array, reasons)
-    return from_values(field, array.to_pylist(), reasons)
+    return from_values(field, python_values(array), reasons)
 
 
 # -- Python values ------------------------------------------------------------------------------

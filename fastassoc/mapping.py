@@ -11,7 +11,16 @@ from typing import Any
 import pyarrow as pa
 
 from fastassoc.errors import InvalidInput
-from fastassoc.fields import FIELDS, Column, is_text, jsonable, one_array, plain_strings
+from fastassoc.fields import (
+    FIELDS,
+    Column,
+    is_list,
+    is_text,
+    jsonable,
+    one_array,
+    plain_strings,
+    python_values,
+)
 from fastassoc.rows import Refused
 
 __all__ = ["Fields"]
@@ -229,9 +238,10 @@ class Fields:
             kind = kind.value_type
         if field in IDS and pa.types.is_integer(kind):
             return column.cast(pa.string())
-        if field == "supersedes" and hasattr(kind, "value_type"):
+        if field == "supersedes" and is_list(kind):
             if pa.types.is_integer(kind.value_type):
-                return column.cast(pa.list_(pa.string()))
+                return [ids and [one if one is None else str(one) for one in ids]
+                        for ids in _values(column)]  # fmt: skip
         elif field in LISTS and is_text(kind):
             return [self.names(field, value) for value in _values(column)]
         return column
@@ -254,20 +264,8 @@ class Fields:
 
 
 def _values(column: Column) -> list[Any]:
-    """A column's values; bytes, which every field refuses, where a text is no UTF-8."""
-    array = plain_strings(one_array(column))
-    try:
-        found: list[Any] = array.to_pylist()
-    except UnicodeDecodeError:
-        found = [_value(one) for one in array]
-    return found
-
-
-def _value(scalar: Any) -> Any:
-    try:
-        return scalar.as_py()
-    except UnicodeDecodeError as error:
-        return bytes(error.object)
+    """A column's values, its texts plain."""
+    return python_values(plain_strings(one_array(column)))
 
 
 def _read(read: Callable[[str], Any], text: Any) -> Any:

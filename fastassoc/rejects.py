@@ -79,7 +79,7 @@ class Rejects:
             else:
                 found = part.table.slice(place, 1).to_pylist()[0]
             text = json.dumps(jsonable(found), allow_nan=False)
-        except (TypeError, ValueError, RecursionError):
+        except (OverflowError, TypeError, ValueError, RecursionError):
             text = "null"
         if len(text) > RAW_BYTES or text == "null":
             return compact(held)
