@@ -14,13 +14,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastassoc.columns import ArrowColumn, Growable
+from fastassoc.cutting import cut, pieces
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import mentions as kernels
 from fastassoc.postings import Postings, PostingsView, gather, list_sizes
@@ -284,15 +284,15 @@ class MentionIndex:
             again += [view.rows(concept) for concept in lost.tolist()]
             names.take(lost)
         if won.size:
-            new = names.put(won, corpus.keys)
-            again += self._holding(corpus, first, won, new)
+            names.put(won, corpus.keys)
+            again += self._holding(corpus, first, won)
         if not again:
             return np.empty(0, np.int64)
         rows = np.unique(np.concatenate(again))
         return rows[: np.searchsorted(rows, first)].astype(np.int64)
 
     def _holding(
-        self, corpus: Corpus, first: int, won: NDArray[np.int64], words: list[list[str]]
+        self, corpus: Corpus, first: int, won: NDArray[np.int64]
     ) -> list[NDArray[np.int32]]:
         """Rows below `first` that carry any of some concepts, or whose texts may name one."""
         if not first:
@@ -301,9 +301,10 @@ class MentionIndex:
         if won.size * NOTES_PER_NAME > first:
             return every
         rows = []
-        for concept, name in zip(won.tolist(), words, strict=True):
+        for concept in won.tolist():
             rows.append(corpus.carried.rows(concept))
-            if name:
+            name = tokens(corpus.keys[concept] or "")
+            if 0 < len(name) <= MAX_TOKENS:
                 held = corpus.holding(name)
                 held = every[0] if held is None else held[: np.searchsorted(held, first)]
                 rows.append(_with_run(corpus, held, name))
@@ -481,15 +482,14 @@ class _Names:
             self._nexts, self._ends = enlarged(self._nexts, size), enlarged(self._ends, size)
             self._known, self.eligible = enlarged(self._known, size), enlarged(self.eligible, size)
 
-    def put(self, concepts: NDArray[np.int64], keys: Sequence[str | None]) -> list[list[str]]:
-        """Make concepts eligible; the tokens of each, none where no text can name it."""
-        words = [tokens(keys[concept] or "") for concept in concepts.tolist()]
-        words = [name if len(name) <= MAX_TOKENS else [] for name in words]
-        new = np.flatnonzero(~self._known[concepts])
-        if new.size:
-            self._grow(concepts[new], [units_of(words[place]) for place in new.tolist()])
+    def put(self, concepts: NDArray[np.int64], keys: Sequence[str | None]) -> None:
+        """Make concepts eligible."""
+        new = concepts[~self._known[concepts]]
+        done = 0
+        for names in pieces([keys[concept] or "" for concept in new.tolist()]):
+            self._grow(new[done : done + len(names)], names)
+            done += len(names)
         self._mark(concepts, 1)
-        return words
 
     def take(self, concepts: NDArray[np.int64]) -> None:
         """Make concepts ineligible."""
@@ -500,9 +500,15 @@ class _Names:
         np.add.at(self._counts, self._ends[concepts], step)
         self._counts[0] = 0  # those whose name ends nowhere
 
-    def _grow(self, concepts: NDArray[np.int64], words: list[list[str]]) -> None:
-        flat = [self._number(word) for name in words for word in name]
-        ptr = pointers(np.array([len(name) for name in words], np.int64))
+    def _grow(self, concepts: NDArray[np.int64], names: Sequence[str]) -> None:
+        words, flat, _, ptr = cut(names, _name_units)
+        flat = np.array([self._number(word) for word in words], np.int32)[flat]
+        sizes = np.diff(ptr)
+        long = [at for at in np.flatnonzero(sizes > MAX_TOKENS).tolist() if names[at].isascii()]
+        if long:  # no text can name them
+            found = np.ones(len(names), np.bool_)
+            found[long] = False
+            flat, ptr = flat[np.repeat(found, sizes)], pointers(np.where(found, sizes, 0))
         most = self._n_nodes + len(flat)
         if 2 * most > self._edges.size:
             size = 1 << (2 * most).bit_length()
@@ -513,8 +519,8 @@ class _Names:
             size = most + most // 4
             self._heads, self._counts = enlarged(self._heads, size), enlarged(self._counts, size)
         self._n_nodes = kernels.put_names(
-            np.array(flat, np.int32), ptr, concepts, self._edges, self._behind, self._heads,
-            self._nexts, self._ends, self._n_nodes,
+            flat, ptr, concepts, self._edges, self._behind, self._heads, self._nexts, self._ends,
+            self._n_nodes,
         )  # fmt: skip
         self._known[concepts] = True
 
@@ -533,17 +539,30 @@ class _Names:
         self, texts: Sequence[str], own: NDArray[np.uint32], own_ptr: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Eligible concepts of texts and those among `own`: flat, and where each text begins."""
-        number, unknown = self._numbers.get, repeat(-1)
-        found: list[int] = []
-        ends = [0]
-        for text in texts:
-            found += map(number, units(text), unknown)
-            ends.append(len(found))
+        found, sizes = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+        for piece in pieces(texts):
+            words, numbers, _, ptr = cut(piece, _units)
+            known = [self._numbers.get(word, -1) for word in words]
+            found.append(np.array(known, np.int32)[numbers])
+            sizes.append(np.diff(ptr))
         scanned: tuple[NDArray[np.uint32], NDArray[np.int64]] = kernels.scan_texts(
-            np.array(found, np.int32), np.array(ends, np.int64), own, own_ptr, self._edges,
+            np.concatenate(found), pointers(np.concatenate(sizes)), own, own_ptr, self._edges,
             self._behind, self._heads, self._nexts, self._counts, self.eligible,
         )  # fmt: skip
         return scanned
+
+
+def _units(text: str) -> tuple[list[str], list[bool]]:
+    """The `units` of a text; how they are written makes no difference here."""
+    words = units(text)
+    return words, [False] * len(words)
+
+
+def _name_units(name: str) -> tuple[list[str], list[bool]]:
+    """The same of a name, none of one that no text can name."""
+    words = tokens(name)
+    words = units_of(words) if len(words) <= MAX_TOKENS else []
+    return words, [False] * len(words)
 
 
 def enlarged(values: NDArray[_T], size: int) -> NDArray[_T]:

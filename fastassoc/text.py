@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastassoc.columns import Growable
+from fastassoc.cutting import cut, pieces
 from fastassoc.errors import InvalidInput
 from fastassoc.kernels import postings as kernels
 from fastassoc.kernels import reading
@@ -28,7 +29,6 @@ __all__ = ["Asked", "TextIndex", "TextView"]
 
 RULES = 3  # to be raised whenever other terms are counted in a text, or other numbers kept of them
 MEANT = 64  # terms that a single character of a question stands for, at most
-CHUNK = 4096  # texts tokenised at once; bounds the memory of an append
 NO_IDS, NO_IDF = np.empty(0, np.uint32), np.empty(0)
 NO_LISTS = Postings(with_values=False).view().lists
 
@@ -389,26 +389,18 @@ class TextIndex:
 
     def append(self, texts: Sequence[str]) -> None:
         """Index texts; their rows continue after the last one."""
-        for start in range(0, len(texts), CHUNK):
-            self._append(texts[start : start + CHUNK])
+        for piece in pieces(texts):
+            self._append(piece)
 
     def _append(self, texts: Sequence[str]) -> None:
-        term_of = self._terms.__getitem__
-        found: list[int] = []
-        upper: list[bool] = []
-        ends = [0]
-        for text in texts:
-            words, capitals = written_terms(text)
-            found += map(term_of, words)
-            upper += capitals
-            ends.append(len(found))
+        words, numbers, upper, cuts = cut(texts, written_terms)
+        terms = np.array([self._terms[word] for word in words], np.int32)[numbers]
         n_stems = len(self._terms.stems)
         if n_stems > self._counts.size:
             self._counts = np.zeros(n_stems + n_stems // 2, np.int32)
-        terms, cuts = np.array(found, np.int32), np.array(ends, np.int64)
         ids, frequencies, ptr, lengths = kernels.count_rows(terms, cuts, self._counts)
         uppers = np.empty(ids.size, np.uint16)
-        kernels.count_marked(terms, cuts, np.array(upper, np.bool_), ids, ptr, self._counts, uppers)
+        kernels.count_marked(terms, cuts, upper, ids, ptr, self._counts, uppers)
         self._uppers.append(uppers)
         self._count_capitals(ids, uppers, frequencies, 1)
         self.postings.append(ids, ptr, frequencies)

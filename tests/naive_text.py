@@ -185,3 +185,14 @@ class Texts:
                 total += self.weight(row, stem, k1, b)
             scores.append(total)
         return scores
+
+
+def cut(texts):
+    """The runs of ASCII letters and digits of each text, lowered, and whether one begins large."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    kept = set(letters + letters.upper() + "0123456789")
+    out = []
+    for text in texts:
+        words = "".join(char if char in kept else " " for char in text).split(" ")
+        out.append([(word.lower(), word[0] in letters.upper()) for word in words if word])
+    return out

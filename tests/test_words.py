@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastassoc.cutting import CHARACTERS, TEXTS, cut, pieces
 from fastassoc.errors import InvalidInput
 from fastassoc.scripts import JOINED
 from fastassoc.words import (
@@ -116,3 +117,45 @@ def test_stems_in_many_threads():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def words_of(found):
+    """The words of each text of a cut, with their marks."""
+    return [
+        [(found.words[number], mark) for number, mark in zip(
+            found.numbers[a:b].tolist(), found.capitals[a:b].tolist(), strict=True
+        )]
+        for a, b in pairwise(found.ptr.tolist())
+    ]  # fmt: skip
+
+
+ASCII = st.text(st.one_of(st.characters(codec="ascii"), st.sampled_from("aAb_ 0\x00\x7f")))
+
+
+@given(st.lists(ASCII, min_size=16, max_size=40))
+def test_texts_cut_at_once_equal_the_twin(texts):
+    assert words_of(cut(texts, None)) == naive_text.cut(texts)
+
+
+@given(st.lists(st.one_of(ASCII, ODD), max_size=40))
+def test_texts_of_any_script_are_cut_as_one_by_one(texts):
+    found = cut(texts, written_terms)
+    assert words_of(found) == [list(zip(*written_terms(text), strict=True)) for text in texts]
+    assert len(set(found.words)) == len(found.words)
+
+
+def test_words_of_one_hash_are_told_apart():
+    """Nearly every place of the table is taken, and words are long, equal but for one character."""
+    texts = [f"{'x' * 200}{number}{'y' * 200}" for number in range(3000)]
+    found = cut(texts * 2, None)
+    assert found.words == texts
+    assert found.numbers.tolist() == [*range(3000)] * 2
+
+
+def test_pieces_hold_so_many_texts_or_characters():
+    long = "a" * (CHARACTERS - 1)
+    texts = ["b", long, "cc", "d", *["e"] * (TEXTS + 1)]
+    found = list(pieces(texts))
+    assert [text for piece in found for text in piece] == texts
+    assert [len(piece) for piece in found] == [2, TEXTS, 3]
+    assert not list(pieces([]))
