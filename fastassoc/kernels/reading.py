@@ -36,6 +36,7 @@ Whole = Any  # int or a NumPy integer: mypy tells them apart, compiled code does
 
 BLOCK = 256
 FEW = 4096  # lists this short in all are walked at once
+OWN = 24  # postings that take as long as a row scored by its own terms, about
 SPARE = 32  # places of a table of terms for each of them
 LAST = 0xFFFFFFFF
 
@@ -293,16 +294,24 @@ def _select(
     heap = np.empty(min(k, n), np.float64)
     heap_keys = np.empty(min(k, n), np.uint64)
     size = 0
+    held = 0
+    found = np.empty(n, np.int32)  # those that were good enough when they came: few
+    keys = np.empty(n, np.uint64)
     for i in range(n):
-        if size < heap.size or scores[i] >= heap[0]:
-            size = offer(heap, heap_keys, size, scores[i], ~prefix[rows[i]])
+        if size == heap.size and scores[i] < heap[0]:
+            continue
+        key = ~prefix[rows[i]]
+        if size == heap.size and scores[i] == heap[0] and key > heap_keys[0]:
+            continue
+        size = offer(heap, heap_keys, size, scores[i], key)
+        found[held], keys[held] = i, key
+        held += 1
     m = 0
-    found = np.empty(n, np.int32)
-    if size > 0:
-        for i in range(n):
-            if scores[i] > heap[0] or (scores[i] == heap[0] and ~prefix[rows[i]] <= heap_keys[0]):
-                found[m] = i
-                m += 1
+    for j in range(held):
+        score = scores[found[j]]
+        if score > heap[0] or (score == heap[0] and keys[j] <= heap_keys[0]):
+            found[m] = found[j]
+            m += 1
     out_rows = np.empty(m, np.int32)
     out_scores = np.empty(m, np.float64)
     for j in range(m):
@@ -522,18 +531,13 @@ def _pruned(
             break
         rounds += 1
         low = most * 0.5 if rounds <= 12 else 0.0
-        needed = 0.0  # what is left if the k-th best score stays as it is
         if full:
-            needed = heap[0] / width * (1.0 - 1e-9)
-            low = max(low, needed)
+            low = max(low, heap[0] / width * (1.0 - 1e-9))
         planned = 0
-        left = 0
         for i in range(expanded.size):
-            if needed <= strengths[i] < high and expanded[i] < n_base:
-                size_of = indptr[expanded[i] + 1] - indptr[expanded[i]]
-                left += size_of
-                planned += size_of if strengths[i] >= low else 0
-        if worked + planned > budget or (full and left > 4 * budget):
+            if low <= strengths[i] < high and expanded[i] < n_base:
+                planned += indptr[expanded[i] + 1] - indptr[expanded[i]]
+        if worked + planned > budget:
             kept = False
             break
         worked += planned
@@ -666,16 +670,16 @@ def _count_read(
         return direct, direct_scores, direct, direct_scores
 
     total = _size(indptr, tail, expanded) + late.size
-    plain = total
-    if n_asked + total > n_rows // 32:
-        plain += n_rows // 2
+    # in the time of a posting added: a scan of all rows, or twice as long for each, to note its row
+    many = total > n_rows // 8
+    plain = total + n_rows // 8 if many else 2 * total
     forced = way != AUTO
     if not forced:
         way = SPARSE
         if total > FEW:
-            # measured: a row scored by its own terms costs as much as some 12 postings
-            way = PRUNED if (n + wide.size) * 12 < plain else DENSE
-        budget = plain // 24
+            # what may be for nothing is little beside the rest
+            way = PRUNED if (n + wide.size) * OWN * 4 < plain else DENSE
+        budget = plain // OWN
     else:
         budget = total
     if way == PRUNED:
@@ -688,7 +692,7 @@ def _count_read(
         n = _touch(indptr, rows, tail, asked, tens, out, touched, 0)
         n = _touch(no_base, no_rows, late, asked, tens, out, touched, n)
         way = DENSE
-    if way == DENSE and (forced or n_asked + total > n_rows // 32):
+    if way == DENSE and (forced or many):
         least = np.maximum(strengths, 0.0)
         _add(indptr, rows, tail, expanded, least, out)
         _add(no_base, no_rows, late, expanded, least, out)
