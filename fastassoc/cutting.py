@@ -15,7 +15,6 @@ __all__ = ["Cut", "cut", "pieces"]
 
 TEXTS = 4096  # of a piece, at most; bounds the memory of what is made of it
 CHARACTERS = 1 << 22  # the same
-FEW = 16  # texts that are quicker cut one by one
 SEED = np.uint64(int.from_bytes(os.urandom(8), "little"))  # nothing that is given out depends on it
 
 
@@ -70,32 +69,38 @@ def cut(texts: Sequence[str], words_of: Callable[[str], tuple[list[str], list[bo
 
     Examples
     --------
-    >>> found = cut(["The tea.", "Tea?"] * 8, lambda text: ([], []))
-    >>> found.words, found.numbers[:3].tolist(), found.capitals[:3].tolist()
-    (['the', 'tea'], [0, 1, 1], [True, False, True])
+    >>> found = cut(["The tea.", "Tea?"], lambda text: ([], []))
+    >>> found.words, found.numbers.tolist(), found.capitals.tolist(), found.ptr.tolist()
+    (['the', 'tea'], [0, 1, 1], [True, False, True], [0, 2, 3])
     """
-    plain = np.array([len(texts) >= FEW and text.isascii() for text in texts], np.bool_)
-    chosen = [text for text, is_plain in zip(texts, plain.tolist(), strict=True) if is_plain]
-    written = "".join(chosen)
+    found = _cut_ascii([text for text in texts if text.isascii()])
+    if len(found.ptr) > len(texts):
+        return found
+    plain = np.array([text.isascii() for text in texts], np.bool_)
+    known = dict(zip(found.words, range(len(found.words)), strict=True))
+    more: list[int] = []
+    marks: list[bool] = []
+    sizes = np.zeros(len(texts), np.int64)
+    sizes[plain] = np.diff(found.ptr)
+    for place in np.flatnonzero(~plain).tolist():
+        words, upper = words_of(texts[place])
+        more += [known.setdefault(word, len(known)) for word in words]
+        marks += upper
+        sizes[place] = len(words)
+    held = np.repeat(plain, sizes)
+    numbers, capitals = np.empty(held.size, np.int32), np.empty(held.size, np.bool_)
+    numbers[held], capitals[held] = found.numbers, found.capitals
+    numbers[~held], capitals[~held] = more, marks
+    return Cut(list(known), numbers, capitals, np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def _cut_ascii(texts: Sequence[str]) -> Cut:
+    if not texts:  # most often of few, and no kernel is loaded
+        return Cut([], np.empty(0, np.int32), np.empty(0, np.bool_), np.zeros(1, np.int64))
+    written = "".join(texts)
     lowered = written.lower()
-    ends = np.cumsum(np.fromiter(map(len, chosen), np.int64, len(chosen)))
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
     as_bytes = [np.frombuffer(one.encode("ascii"), np.uint8) for one in (written, lowered)]
     numbers, capitals, ptr, starts, stops = kernels.cut(as_bytes[0], as_bytes[1], ends, SEED)
     words = [lowered[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
-    if len(chosen) == len(texts):
-        return Cut(words, numbers, capitals, ptr)
-    known = dict(zip(words, range(len(words)), strict=True))
-    more: list[int] = []
-    marks: list[bool] = []
-    sizes = np.empty(len(texts), np.int64)
-    sizes[plain] = np.diff(ptr)
-    for place in np.flatnonzero(~plain).tolist():
-        found, upper = words_of(texts[place])
-        more += [known.setdefault(word, len(known)) for word in found]
-        marks += upper
-        sizes[place] = len(found)
-    held = np.repeat(plain, sizes)
-    all_numbers, all_capitals = np.empty(held.size, np.int32), np.empty(held.size, np.bool_)
-    all_numbers[held], all_capitals[held] = numbers, capitals
-    all_numbers[~held], all_capitals[~held] = more, marks
-    return Cut(list(known), all_numbers, all_capitals, np.concatenate([[0], np.cumsum(sizes)]))
+    return Cut(words, numbers, capitals, ptr)

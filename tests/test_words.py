@@ -132,7 +132,7 @@ def words_of(found):
 ASCII = st.text(st.one_of(st.characters(codec="ascii"), st.sampled_from("aAb_ 0\x00\x7f")))
 
 
-@given(st.lists(ASCII, min_size=16, max_size=40))
+@given(st.lists(ASCII, max_size=40))
 def test_texts_cut_at_once_equal_the_twin(texts):
     assert words_of(cut(texts, None)) == naive_text.cut(texts)
 
