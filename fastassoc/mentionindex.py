@@ -29,7 +29,7 @@ from fastassoc.words import tokens, units, units_of
 
 __all__ = ["RULES", "Corpus", "MentionIndex", "MentionView"]
 
-RULES = 2  # to be raised whenever other names are found in a text, or other arrays are kept
+RULES = 3  # to be raised whenever other names are found in a text, or other arrays are kept
 
 CHUNK = 4096  # texts tokenised at once; bounds the memory of a scan
 MAX_TOKENS = 6  # the longest name, in tokens, that is found in a text
